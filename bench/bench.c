@@ -161,7 +161,7 @@ char *bench_peer(bench_run *bench, const bench_library *library, const char *scr
                  library->name, exists ? library->package : path);
         return NULL;
     }
-    cli_say(bench->session, "running %s %s", python, path);
+    cli_note(bench->session, "running %s %s", python, path);
     if (run_peer(python, path, arguments, &text) == 0) return text;
     cli_warn(bench->session, "no comparison with %s: %s failed", library->name, path);
     free(text);
@@ -211,8 +211,8 @@ bool bench_names_known(const char *command, const char *option, const char *what
         for (size_t i = 0; i < count; i++) known |= strcmp(item, name(NULL, i)) == 0;
         const char *near = known ? NULL : cli_nearest(item, count, name, NULL);
         if (!known) {
-            cli_wrong_use(command, "--%s: there is no %s '%s'%s%s", option, what, item, near ? "; did you mean " : "",
-                          near ? near : "");
+            cli_usage_error(command, "--%s: there is no %s '%s'%s%s", option, what, item, near ? "; did you mean " : "",
+                            near ? near : "");
             return false;
         }
         at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
@@ -258,7 +258,7 @@ int bench_can_draw(bench_run *bench, const char *command, const char *option, co
 {
     if (!path) return CLI_DONE;
     if (!cli_plot_known(path))
-        return cli_wrong_use(command, "--%s: expected a file ending in .svg, .png or .pdf, found '%s'", option, path);
+        return cli_usage_error(command, "--%s: expected a file ending in .svg, .png or .pdf, found '%s'", option, path);
     return cli_can_write(bench->session, path) ? CLI_DONE : CLI_FAILED;
 }
 
@@ -320,11 +320,11 @@ int bench_command(const cli_usage *usage, int argc, char **argv, bench_run *benc
     cli_arguments arguments = {0};
     cli_session session;
     cli_parsed parsed = cli_parse(usage, argc, argv, options, &common, &arguments);
-    int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
+    int status = parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_USAGE_ERROR;
     const size_t max_count = bench->argument ? 1 : 0;
     if (parsed == CLI_PARSED && arguments.count > max_count) {
-        cli_wrong_use(usage->command, "expected %s, found '%s'", max_count ? "one argument" : "options only",
-                      arguments.items[max_count]);
+        cli_usage_error(usage->command, "expected %s, found '%s'", max_count ? "one argument" : "options only",
+                        arguments.items[max_count]);
     } else if (parsed == CLI_PARSED) {
         status = CLI_FAILED;
         if (arguments.count) *bench->argument = arguments.items[0];
@@ -373,11 +373,11 @@ static int measure_machines(bench_run *bench, void *options)
     bench->options = o;
     if (!bench_parts_known(command, bench->only, CLI_COUNT_OF(parts), part_name) ||
         !bench_names_known(command, "only-tables", "table", o->only_tables, BENCH_TABLES, bench_table_name))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     if (device_requested(&(device_options){.device = o->device})) return measure_device(bench, o);
     if (!o->mnist && !o->fashion && !o->tables && !o->scratch)
-        cli_say(bench->session,
-                "no data: only the reference matrix product is measured (--mnist, --fashion, --tables, --scratch)");
+        cli_note(bench->session,
+                 "no data: only the reference matrix product is measured (--mnist, --fashion, --tables, --scratch)");
     bool ok = bench_gemm(bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
         if (bench_selected(bench, parts[i].name)) ok = parts[i].measure(bench);
@@ -388,14 +388,14 @@ static const cli_option rows[] = {
     SECTION("Data"),
     TEXT("mnist", "DIR", bench_options, mnist, "directory with the four IDX files of MNIST, for speed and quality"),
     TEXT("fashion", "DIR", bench_options, fashion, "directory with the four IDX files of Fashion-MNIST",
-         .otherwise = "Debian's dataset-fashion-mnist"),
+         .default_text = "Debian's dataset-fashion-mnist"),
     TEXT("tables", "DIR", bench_options, tables, "directory with uci/ and tables/, for the part tables"),
     TEXT("scratch", "DIR", bench_options, scratch, "directory for the temporary file of the part stream, 1.3 GB"),
     SECTION("Measuring"),
     TEXT("only", "PARTS", bench_options, run.only, "parts to measure: speed, quality, stream, tables",
-         .otherwise = "all"),
+         .default_text = "all"),
     COUNT("gemm", "N", bench_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
-          .high = 32768, .otherwise = "2048"),
+          .high = 32768, .default_text = "2048"),
     COUNT("rows", "N", bench_options, rows, "number of rows in the part stream", .low = 1000, .initial = "10000000"),
     COUNT("features", "R", bench_options, features, "number of features in the part speed", .low = 2,
           .initial = "4096"),
@@ -409,7 +409,7 @@ static const cli_option rows[] = {
     COUNT("repeats", "N", bench_options, repeats, "number of fits in the part speed; the fastest counts", .low = 1,
           .high = 100, .initial = "2"),
     TEXT("only-tables", "NAMES", bench_options, only_tables, "tables of the part tables, such as yacht,letter",
-         .otherwise = "all twelve"),
+         .default_text = "all twelve"),
     COUNT("splits", "N", bench_options, splits, "number of splits in the part tables", .low = 1, .high = BENCH_SPLITS,
           .initial = "5"),
     SECTION("GPU"),
@@ -418,7 +418,8 @@ static const cli_option rows[] = {
           .high = 100000, .initial = "90"),
     SECTION("Comparison"),
     TEXT("peers", "DIR", bench_options, run.peers, "directory with the comparison scripts", .initial = "bench/peers"),
-    TEXT("python", "FILE", bench_options, run.python, "Python interpreter with scikit-learn", .otherwise = "python3"),
+    TEXT("python", "FILE", bench_options, run.python, "Python interpreter with scikit-learn",
+         .default_text = "python3"),
     TEXT("tables-peers", "FILE", bench_options, tables_peers, "saved output of tables.py, which takes hours"),
     END_OF_OPTIONS,
 };
@@ -432,7 +433,7 @@ const cli_usage bench_machines_usage = {
              "are skipped. With --device cuda it measures fits of random rows on a GPU instead, in every precision.",
     .examples = "  bochner bench machines --only stream --scratch . --rows 20000\n",
     .groups = {{rows, 0}},
-    .essential = {"only", "mnist", "fashion", "tables", "scratch", "rows", "features", "repeats", "json"},
+    .short_help = {"only", "mnist", "fashion", "tables", "scratch", "rows", "features", "repeats", "json"},
 };
 
 int bench_machines(int argc, char **argv)
@@ -480,10 +481,10 @@ int cli_bench(int argc, char **argv)
         return CLI_DONE;
     }
     if (strcmp(subject, "--help-all") != 0)
-        return cli_wrong_use("bench",
-                             "expected a subject first: machines, attention, train, layers, recall, tasks, decode, "
-                             "scale or serve; found %s",
-                             subject);
+        return cli_usage_error("bench",
+                               "expected a subject first: machines, attention, train, layers, recall, tasks, decode, "
+                               "scale or serve; found %s",
+                               subject);
     for (size_t i = 0; i < CLI_COUNT_OF(subjects); i++) {
         if (i) putchar('\n');
         subjects[i].run(argc, argv);

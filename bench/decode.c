@@ -280,7 +280,7 @@ static bool measure_threads(decode_bench *bench)
 static int measure_device(bench_run *run, decode_options *o)
 {
     if (!cli_read_counts("bench decode", "lengths", o->lengths_text, 1, (size_t)1 << 24, &o->lengths))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     return device_decode(run, &(device_decode_options){.device = &o->device,
                                                        .layers = o->layers,
                                                        .width = o->width,
@@ -296,11 +296,11 @@ static int measure(bench_run *run, void *user)
 {
     decode_options *o = user;
     if (device_requested(&o->device)) return measure_device(run, o);
-    if (!o->model) return cli_wrong_use("bench decode", "--model is missing: the directory of a pretrained model");
+    if (!o->model) return cli_usage_error("bench decode", "--model is missing: the directory of a pretrained model");
     for (size_t i = 0; i < 2; i++)
         if (o->programs[i] && !o->models[i])
-            return cli_wrong_use("bench decode", "--llama2c%s needs --llama2c%s-model", i ? "-int8" : "",
-                                 i ? "-int8" : "");
+            return cli_usage_error("bench decode", "--llama2c%s needs --llama2c%s-model", i ? "-int8" : "",
+                                   i ? "-int8" : "");
     bool done = true;
     for (int threads = 1; threads <= THREADS && done; threads++) {
         decode_bench *bench = cli_allocate(1, sizeof *bench, "samples");
@@ -330,15 +330,15 @@ static const cli_option rows[] = {
          .initial = "1024,32768"),
     SECTION("Comparison"),
     TEXT("llama2c", "FILES", decode_options, programs[0],
-         "programs built from llama2.c's run.c, separated by commas; the fastest counts", .otherwise = "none"),
+         "programs built from llama2.c's run.c, separated by commas; the fastest counts", .default_text = "none"),
     TEXT("llama2c-model", "FILE", decode_options, models[0], "the same model in llama2.c's format",
-         .otherwise = "none"),
+         .default_text = "none"),
     TEXT("llama2c-int8", "FILES", decode_options, programs[1], "programs built from llama2.c's runq.c",
-         .otherwise = "none"),
+         .default_text = "none"),
     TEXT("llama2c-int8-model", "FILE", decode_options, models[1], "the same model in llama2.c's int8 format",
-         .otherwise = "none"),
+         .default_text = "none"),
     TEXT("llama2c-tokenizer", "FILE", decode_options, tokenizer, "llama2.c's tokenizer.bin",
-         .otherwise = "tokenizer.bin"),
+         .default_text = "tokenizer.bin"),
     END_OF_OPTIONS,
 };
 
@@ -352,8 +352,8 @@ const cli_usage bench_decode_usage = {
     .examples = "  bochner bench decode --model stories15M --llama2c ./run \\\n"
                 "      --llama2c-model stories15M.bin --llama2c-tokenizer tokenizer.bin\n",
     .groups = {{rows, 0}, {device_rows, offsetof(decode_options, device)}},
-    .essential = {"model", "tokens", "repeats", "llama2c", "llama2c-model", "llama2c-int8", "llama2c-int8-model",
-                  "llama2c-tokenizer", "json"},
+    .short_help = {"model", "tokens", "repeats", "llama2c", "llama2c-model", "llama2c-int8", "llama2c-int8-model",
+                   "llama2c-tokenizer", "json"},
 };
 
 int bench_decode(int argc, char **argv)

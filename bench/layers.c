@@ -148,7 +148,7 @@ static bool compare(layers_bench *bench, const layer_case *c)
 static int measure(bench_run *run, void *user)
 {
     layers_bench bench = {run, ((const layers_options *)user)->repeats};
-    if (!bench_parts_known("bench layers", run->only, CLI_COUNT_OF(cases), case_name)) return CLI_WRONG_USE;
+    if (!bench_parts_known("bench layers", run->only, CLI_COUNT_OF(cases), case_name)) return CLI_USAGE_ERROR;
     bool ok = bench_gemm(run);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(cases); i++)
         if (bench_selected(run, cases[i].name)) ok = compare(&bench, &cases[i]) && !cli_interrupted();
@@ -159,17 +159,17 @@ static int measure(bench_run *run, void *user)
 static const cli_option rows[] = {
     SECTION("Measuring"),
     COUNT("gemm", "N", layers_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
-          .high = 32768, .otherwise = "2048"),
+          .high = 32768, .default_text = "2048"),
     TEXT("only", "LAYERS", layers_options, run.only,
          "layers to measure: linear, features-sincos, features-relu, degree-3, ssm, conv-28x28x32, "
          "conv-14x14x64, conv-tokens, conv-depthwise, pool-max, batch-norm, rnn, gru, lstm, lstm-512, "
          "graph-mean",
-         .otherwise = "all"),
+         .default_text = "all"),
     COUNT("repeats", "N", layers_options, repeats, "number of runs; medians are reported", .low = 1, .high = 99,
           .initial = "9"),
     SECTION("Comparison"),
     TEXT("peers", "DIR", layers_options, run.peers, "directory with the comparison scripts", .initial = "bench/peers"),
-    TEXT("python", "FILE", layers_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
+    TEXT("python", "FILE", layers_options, run.python, "Python interpreter with PyTorch", .default_text = "python3"),
     END_OF_OPTIONS,
 };
 

@@ -181,7 +181,7 @@ static int measure(bench_run *run, void *user)
     recall_options *o = user;
     if (!bench_parts_known("bench recall", run->only, kind_count(), kind_name) ||
         !cli_read_counts("bench recall", "sizes", o->sizes_text, 4, 4096, &o->sizes))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     int status = bench_can_draw(run, "bench recall", "plot", o->plot);
     if (status == CLI_DONE) status = bench_can_draw(run, "bench recall", "plot-distance", o->plot_distance);
     if (status != CLI_DONE) return status;
@@ -200,7 +200,7 @@ static const cli_option rows[] = {
          "kinds to measure: softmax, softmax-norms, power, window, identity, elu, poly, favor, favor-norms, "
          "favor++, trig, trig-norms, rfa, rfa-norms, rfa-gate, hybrid, hybrid-trig, retention, gla, delta, "
          "gated-delta, ridge",
-         .otherwise = "all"),
+         .default_text = "all"),
     TEXT("sizes", "LIST", recall_options, sizes_text,
          "sizes of the state: features, dimensions of keys, or pairs of a window", .initial = "16,64,256,1024"),
     COUNT("window", "N", recall_options, measure.window, "number of most recent pairs that hybrid keeps", .low = 1,
@@ -236,7 +236,7 @@ const cli_usage bench_recall_usage = {
              "needs (sharpness, learning rate, ridge) are the best of a few values, chosen on other pairs.",
     .examples = "  bochner bench recall --only softmax,favor,delta --tokens 256 --sizes 32 --lanes 4\n",
     .groups = {{rows, 0}},
-    .essential = {"only", "sizes", "tokens", "lanes", "plot", "plot-distance", "seed", "json"},
+    .short_help = {"only", "sizes", "tokens", "lanes", "plot", "plot-distance", "seed", "json"},
 };
 
 int bench_recall(int argc, char **argv)

@@ -251,7 +251,7 @@ static void shrink(scale_options *o)
 static int measure(bench_run *run, void *user)
 {
     scale_options *o = user;
-    if (!bench_parts_known("bench scale", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
+    if (!bench_parts_known("bench scale", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_USAGE_ERROR;
     if (o->quick) shrink(o);
     attention_bench timing = {.run = run, .context = run->session->context, .options = &o->timing};
     bool done = true;
@@ -264,7 +264,7 @@ static int measure(bench_run *run, void *user)
 static const cli_option rows[] = {
     SECTION("Measuring"),
     TEXT("only", "PARTS", scale_options, run.only, "parts to measure: forward, backward, step, ridge, decode",
-         .otherwise = "all"),
+         .default_text = "all"),
     COUNT("repeats", "N", scale_options, timing.repeats, "number of runs; medians are reported", .low = 1, .high = 99,
           .initial = "5"),
     FLAG("quick", scale_options, quick,
@@ -307,8 +307,8 @@ const cli_usage bench_scale_usage = {
         "number of threads.",
     .examples = "  bochner bench scale --only forward,step --threads 2 --repeats 3\n",
     .groups = {{rows, 0}},
-    .essential = {"only", "quick", "repeats", "precision", "heads", "tokens", "layers", "width", "rows",
-                  "ridge-features", "threads", "json"},
+    .short_help = {"only", "quick", "repeats", "precision", "heads", "tokens", "layers", "width", "rows",
+                   "ridge-features", "threads", "json"},
 };
 
 int bench_scale(int argc, char **argv)

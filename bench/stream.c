@@ -119,7 +119,7 @@ bool bench_stream(bench_run *bench)
     char data[1024], model[1024];
     snprintf(data, sizeof data, "%s/bochner-stream-%ld.npy", bench->options->scratch, (long)getpid());
     snprintf(model, sizeof model, "%s/bochner-stream-%ld.model", bench->options->scratch, (long)getpid());
-    cli_say(bench->session, "writing %s rows x %d columns to %s", cli_count(bench->options->rows).s, DIM + 1, data);
+    cli_note(bench->session, "writing %s rows x %d columns to %s", cli_count(bench->options->rows).s, DIM + 1, data);
     bo_gram_precision used = BO_GRAM_PRECISION_AUTO, plain;
     bool ok = write_rows(bench, data) && time_stream(bench, data, model, BO_GRAM_PRECISION_AUTO, &used);
     if (ok && used != BO_GRAM_PRECISION_FLOAT32)

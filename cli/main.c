@@ -36,7 +36,7 @@ static const cli_usage completion_usage = {
     .examples = "  bochner completion bash >bochner.bash\n"
                 "  bochner completion zsh >_bochner\n"
                 "  bochner completion fish >bochner.fish\n",
-    .verbs = {"bash", "zsh", "fish"},
+    .subcommands = {"bash", "zsh", "fish"},
 };
 
 static int version_command(int argc, char **argv);
@@ -97,9 +97,9 @@ static const command *find_command(const char *name)
     return NULL;
 }
 
-static const char *command_name(const void *words, size_t index)
+static const char *command_name(const void *items, size_t index)
 {
-    return ((const command *)words)[index].listed.name;
+    return ((const command *)items)[index].listed.name;
 }
 
 static int unknown_command(const char *name)
@@ -108,7 +108,7 @@ static int unknown_command(const char *name)
     cli_streams_print("bochner: unknown command '%s'", name);
     if (near) cli_streams_print("; did you mean %s?", near);
     cli_streams_print(" (bochner help lists all commands)\n");
-    return CLI_WRONG_USE;
+    return CLI_USAGE_ERROR;
 }
 
 static void overview(FILE *out)
@@ -151,14 +151,14 @@ static int write_manual(bool page)
 
 /* Finds the first word that is not an option, and --all or --help-all. Returns false, after a message, for another
  * option. */
-static bool read_help_words(int argc, char **argv, const char **name, bool *all)
+static bool read_help_arguments(int argc, char **argv, const char **name, bool *all)
 {
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
         if (strcmp(word, "--all") == 0 || strcmp(word, "--help-all") == 0) {
             *all = true;
         } else if (word[0] == '-' && strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0) {
-            cli_wrong_use("help", "unknown option %s; expected a command, or a command and --all", word);
+            cli_usage_error("help", "unknown option %s; expected a command, or a command and --all", word);
             return false;
         } else if (word[0] != '-' && !*name) {
             *name = word;
@@ -173,7 +173,7 @@ static int help_command(int argc, char **argv)
     if (argc == 1 && strcmp(argv[0], "--markdown") == 0) return write_manual(false);
     const char *name = NULL;
     bool all = false;
-    if (!read_help_words(argc, argv, &name, &all)) return CLI_WRONG_USE;
+    if (!read_help_arguments(argc, argv, &name, &all)) return CLI_USAGE_ERROR;
     const command *found = find_command(name ? name : "help");
     if (!found) return unknown_command(name);
     if (found->run == help_command) {
@@ -181,14 +181,14 @@ static int help_command(int argc, char **argv)
         return CLI_DONE;
     }
     /* bochner help bench attention: the words after the command go to it, and its help looks for the option */
-    char flag[] = "--help", every[] = "--help-all", *words[] = {all ? every : flag, NULL, NULL};
+    char flag[] = "--help", every[] = "--help-all", *args[] = {all ? every : flag, NULL, NULL};
     for (int i = 0; i < argc && found->listed.external; i++)
         if (argv[i][0] != '-' && argv[i] != name) {
-            words[1] = words[0];
-            words[0] = argv[i];
+            args[1] = args[0];
+            args[0] = argv[i];
             break;
         }
-    return found->run(words[1] ? 2 : 1, words);
+    return found->run(args[1] ? 2 : 1, args);
 }
 
 static int run_lab(int argc, char **argv)
@@ -209,11 +209,11 @@ static int completion(void *unused, const cli_common *common, const cli_argument
     for (size_t i = 0; i < CLI_COUNT_OF(commands); i++) listed[i] = &commands[i].listed;
     const char *shell = arguments->count == 1 ? arguments->items[0] : "";
     if (cli_completion(shell, listed, CLI_COUNT_OF(commands), stdout)) return CLI_DONE;
-    return cli_wrong_use("completion", "expected one of bash, zsh, fish; found %s%s%s", *shell ? "'" : "",
-                         *shell                 ? shell
-                         : arguments->count > 1 ? "several words"
-                                                : "nothing",
-                         *shell ? "'" : "");
+    return cli_usage_error("completion", "expected one of bash, zsh, fish; found %s%s%s", *shell ? "'" : "",
+                           *shell                 ? shell
+                           : arguments->count > 1 ? "several words"
+                                                  : "nothing",
+                           *shell ? "'" : "");
 }
 
 static int completion_command(int argc, char **argv)
@@ -252,7 +252,7 @@ int main(int argc, char **argv)
     cli_streams_open();
     if (argc < 2) {
         overview(stderr);
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     }
     const char *word = argv[1];
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";

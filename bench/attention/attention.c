@@ -42,10 +42,10 @@ static int check_plot(bench_run *run, const char *option, const char *path, cons
 {
     if (!path) return CLI_DONE;
     if (!cli_plot_known(path))
-        return cli_wrong_use("bench attention", "--%s: expected a file ending in .svg, .png or .pdf, found '%s'",
-                             option, path);
+        return cli_usage_error("bench attention", "--%s: expected a file ending in .svg, .png or .pdf, found '%s'",
+                               option, path);
     if (!bench_selected(run, part) && !bench_selected(run, other))
-        return cli_wrong_use("bench attention", "--%s shows the part %s, which --only leaves out", option, part);
+        return cli_usage_error("bench attention", "--%s shows the part %s, which --only leaves out", option, part);
     return cli_can_write(run->session, path) ? CLI_DONE : CLI_FAILED;
 }
 
@@ -66,11 +66,11 @@ static int measure(bench_run *run, void *user)
 {
     attention_options *o = user;
     attention_bench bench = {.run = run, .context = run->session->context, .options = o};
-    if (!bench_parts_known("bench attention", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
+    if (!bench_parts_known("bench attention", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_USAGE_ERROR;
     if (!cli_read_counts("bench attention", "lengths", o->lengths_text, 16, (size_t)1 << 24, &o->lengths))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     if (!cli_read_counts("bench attention", "features", o->features_text, 2, (size_t)1 << 16, &o->features))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     if (device_requested(&o->device)) return measure_device(run, o);
     int status = check_plot(run, "plot", o->plot, "forward", "softmax");
     if (status == CLI_DONE) status = check_plot(run, "plot-laws", o->plot_laws, "laws", "laws");
@@ -90,7 +90,7 @@ static const cli_option rows[] = {
     TEXT("only", "PARTS", attention_options, run.only,
          "parts to measure: forward, backward, softmax, precision, peer, crossover, flat, memory, decode, family, "
          "gates, laws",
-         .otherwise = "all"),
+         .default_text = "all"),
     TEXT("lengths", "LIST", attention_options, lengths_text, "sequence lengths in tokens",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
     TEXT("features", "LIST", attention_options, features_text, "numbers of features", .initial = "128,256"),
@@ -113,7 +113,7 @@ static const cli_option rows[] = {
     SECTION("Comparison"),
     TEXT("peers", "DIR", attention_options, run.peers, "directory with the comparison scripts",
          .initial = "bench/peers"),
-    TEXT("python", "FILE", attention_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
+    TEXT("python", "FILE", attention_options, run.python, "Python interpreter with PyTorch", .default_text = "python3"),
     END_OF_OPTIONS,
 };
 
@@ -128,7 +128,7 @@ const cli_usage bench_attention_usage = {
              "to a copy and to a matrix product on the GPU.",
     .examples = "  bochner bench attention --only forward,softmax --lengths 512 --features 128 --repeats 1\n",
     .groups = {{rows, 0}, {device_rows, offsetof(attention_options, device)}},
-    .essential = {"only", "lengths", "features", "repeats", "plot", "peers", "python", "json"},
+    .short_help = {"only", "lengths", "features", "repeats", "plot", "peers", "python", "json"},
 };
 
 int bench_attention(int argc, char **argv)

@@ -13,7 +13,7 @@ const cli_option device_rows[] = {
     SECTION("GPU"),
     DEVICE(device_options),
     TEXT("kinds", "LIST", device_options, kinds, "with --device cuda: kinds of attention",
-         .otherwise = "those of the benchmark"),
+         .default_text = "those of the benchmark"),
     END_OF_OPTIONS,
 };
 
@@ -68,7 +68,7 @@ bool device_open(bench_run *run, const device_options *options, bo_precision pre
     snprintf(out->name, sizeof out->name, "%s", described.name);
     out->storage = bo_backend_storage(out->context, out->device);
     out->emulated = described.processors == 0 || strstr(described.name, "emulat") != NULL;
-    cli_say(run->session, "%s, %s", out->name, bo_enum_name(BO_ENUM_PRECISION, precision));
+    cli_note(run->session, "%s, %s", out->name, bo_enum_name(BO_ENUM_PRECISION, precision));
     return true;
 }
 

@@ -113,7 +113,7 @@ static bool measure(load_bench *bench, size_t count)
 bool load_idle_part(load_bench *bench)
 {
     if (bench->server.pid == 0) {
-        cli_say(bench->run->session, "idle: left out, because the process of the server is unknown (--pid)");
+        cli_note(bench->run->session, "idle: left out, because the process of the server is unknown (--pid)");
         return true;
     }
     const size_t count = conversations_that_fit(bench);

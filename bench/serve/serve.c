@@ -18,10 +18,10 @@ static int check(load_options *o)
     static const char command[] = "bench serve";
     if (!bench_parts_known(command, o->run.only, CLI_COUNT_OF(parts), part_name) ||
         !cli_read_counts(command, "clients", o->clients_text, 1, 4096, &o->clients))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     if (!o->directory == !o->url)
-        return cli_wrong_use(command, "expected the directory of a model or --url, and not both");
-    if (o->pid && !o->url) return cli_wrong_use(command, "--pid is the process of the server at --url");
+        return cli_usage_error(command, "expected the directory of a model or --url, and not both");
+    if (o->pid && !o->url) return cli_usage_error(command, "--pid is the process of the server at --url");
     return CLI_DONE;
 }
 
@@ -66,15 +66,15 @@ static const cli_option rows[] = {
     FLAG("prompt-text", load_options, text, "send words instead of tokens, for servers that do not take tokens"),
     FLAG("chat", load_options, chat, "send conversations, to /v1/chat/completions"),
     SECTION("Measuring"),
-    TEXT("only", "PARTS", load_options, run.only, "parts to measure: clients, repeated, idle", .otherwise = "all"),
+    TEXT("only", "PARTS", load_options, run.only, "parts to measure: clients, repeated, idle", .default_text = "all"),
     COUNT("long", "N", load_options, longest, "tokens of the repeated prompt", .low = 2, .high = 1 << 24,
-          .otherwise = "32768, or what the model allows"),
+          .default_text = "32768, or what the model allows"),
     COUNT("conversations", "N", load_options, conversations, "number of idle conversations", .low = 1, .high = 1 << 24,
           .initial = "100"),
     SECTION("Server"),
     TEXT("url", "URL", load_options, url, "measure a server that runs already, such as http://127.0.0.1:8080"),
     COUNT("pid", "N", load_options, pid, "process of the server at --url, whose memory is measured", .low = 1,
-          .high = 1 << 30, .otherwise = "none"),
+          .high = 1 << 30, .default_text = "none"),
     COUNT("slots", "N", load_options, slots, "as in bochner serve", .low = 1, .high = 1 << 20),
     COUNT("context", "N", load_options, context, "as in bochner serve", .low = 2, .high = 1 << 30),
     CHOICE("weights", "HOW", load_options, weights, BO_ENUM_STORAGE, "as in bochner serve",
@@ -93,8 +93,8 @@ const cli_usage bench_serve_usage = {
     .examples = "  bochner bench serve stories --clients 1,16 --threads 2\n"
                 "  bochner bench serve --url http://127.0.0.1:8080 --pid 4711\n",
     .groups = {{rows, 0}},
-    .essential = {"clients", "requests", "prompt-tokens", "tokens", "only", "long", "conversations", "url", "pid",
-                  "slots", "weights", "chat", "threads", "json"},
+    .short_help = {"clients", "requests", "prompt-tokens", "tokens", "only", "long", "conversations", "url", "pid",
+                   "slots", "weights", "chat", "threads", "json"},
 };
 
 int bench_serve(int argc, char **argv)

@@ -194,8 +194,8 @@ static bool measure_memory(tasks_bench *bench)
 bool tasks_decode_part(tasks_bench *bench)
 {
     const cli_counts *batches = &bench->options->batches;
-    cli_say(bench->run->session,
-            "decode: one sequence is read token by token, untimed; the others start as copies of it");
+    cli_note(bench->run->session,
+             "decode: one sequence is read token by token, untimed; the others start as copies of it");
     for (size_t i = 0; i < batches->count; i++)
         if (!measure_batch(bench, batches->items[i])) return false;
     return measure_memory(bench);

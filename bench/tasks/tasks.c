@@ -56,7 +56,7 @@ static int measure(bench_run *run, void *user)
     if (!bench_parts_known("bench tasks", run->only, CLI_COUNT_OF(parts), part_name) ||
         !cli_read_counts("bench tasks", "lengths", o->lengths_text, 16, (size_t)1 << 20, &o->lengths) ||
         !cli_read_counts("bench tasks", "batches", o->batches_text, 1, 4096, &o->batches))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     int status = bench_can_draw(run, "bench tasks", "plot", o->plot);
     if (status != CLI_DONE) return status;
     bool ok = (o->quick || bench_gemm(run)) && tasks_ok(&bench, bo_tokenizer_create(bench.context, &bench.tokenizer));
@@ -75,7 +75,7 @@ static const cli_option rows[] = {
     COUNT("features", "N", tasks_options, features, "features of linear attention", .low = 2, .high = 1 << 16,
           .initial = "64"),
     SECTION("Measuring"),
-    TEXT("only", "PARTS", tasks_options, run.only, "parts to measure: train, decode", .otherwise = "all"),
+    TEXT("only", "PARTS", tasks_options, run.only, "parts to measure: train, decode", .default_text = "all"),
     COUNT("bytes", "N", tasks_options, bytes, "bytes per document", .low = 16, .high = 1 << 24, .initial = "4096"),
     COUNT("documents", "N", tasks_options, documents, "documents per training step", .low = 1, .high = 1 << 16,
           .initial = "4"),
@@ -100,7 +100,7 @@ const cli_usage bench_tasks_usage = {
              "bytes per sequence.",
     .examples = "  bochner bench tasks --quick\n",
     .groups = {{rows, 0}},
-    .essential = {"only", "quick", "lengths", "batches", "repeats", "plot", "json"},
+    .short_help = {"only", "quick", "lengths", "batches", "repeats", "plot", "json"},
 };
 
 int bench_tasks(int argc, char **argv)

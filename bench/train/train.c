@@ -112,9 +112,9 @@ static int measure(bench_run *run, void *user)
 {
     train_options *o = user;
     train_bench bench = {.run = run, .context = run->session->context, .options = o};
-    if (!bench_parts_known("bench train", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_WRONG_USE;
+    if (!bench_parts_known("bench train", run->only, CLI_COUNT_OF(parts), part_name)) return CLI_USAGE_ERROR;
     if (!cli_read_counts("bench train", "lengths", o->lengths_text, 16, (size_t)1 << 28, &o->lengths))
-        return CLI_WRONG_USE;
+        return CLI_USAGE_ERROR;
     if (device_requested(&o->device)) return measure_device(run, o);
     bool ok = bench_gemm(run) && train_open(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
@@ -133,9 +133,9 @@ static const cli_option rows[] = {
     COUNT("vocab", "N", train_options, vocab, "vocabulary size", .low = 256, .high = 1 << 24, .initial = "8192"),
     COUNT("batch", "N", train_options, batch, "sequences per step", .low = 1, .high = 1 << 16, .initial = "2"),
     SECTION("Measuring"),
-    TEXT("only", "PARTS", train_options, run.only, "parts to measure: step, length, decode", .otherwise = "all"),
+    TEXT("only", "PARTS", train_options, run.only, "parts to measure: step, length, decode", .default_text = "all"),
     COUNT("gemm", "N", train_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
-          .high = 32768, .otherwise = "2048"),
+          .high = 32768, .default_text = "2048"),
     COUNT("tokens", "N", train_options, tokens, "tokens per sequence in the part length", .low = 32, .high = 1 << 24,
           .initial = "16384"),
     TEXT("lengths", "LIST", train_options, lengths_text, "numbers of tokens that are read before decoding is timed",
@@ -151,7 +151,7 @@ static const cli_option rows[] = {
     PRECISION(train_options, .traits = 0),
     SECTION("Comparison"),
     TEXT("peers", "DIR", train_options, run.peers, "directory with the comparison scripts", .initial = "bench/peers"),
-    TEXT("python", "FILE", train_options, run.python, "Python interpreter with PyTorch", .otherwise = "python3"),
+    TEXT("python", "FILE", train_options, run.python, "Python interpreter with PyTorch", .default_text = "python3"),
     END_OF_OPTIONS,
 };
 
@@ -166,7 +166,7 @@ const cli_usage bench_train_usage = {
              "a GPU instead, of the given shape.",
     .examples = "  bochner bench train --only step --repeats 3\n",
     .groups = {{rows, 0}, {device_rows, offsetof(train_options, device)}},
-    .essential = {"only", "layers", "width", "heads", "context", "batch", "repeats", "peers", "python", "json"},
+    .short_help = {"only", "layers", "width", "heads", "context", "batch", "repeats", "peers", "python", "json"},
 };
 
 int bench_train(int argc, char **argv)

@@ -18,9 +18,9 @@ static void print_measured(const cli_attention_job *job, const bo_attention_advi
 }
 
 /* The number of features that the variance formula predicts. */
-static cli_word by_formula(double features)
+static cli_short_text by_formula(double features)
 {
-    cli_word word;
+    cli_short_text word;
     if (isfinite(features) && features < 1e6) return cli_count((size_t)ceil(features));
     if (isfinite(features)) return cli_significant(features, 2);
     snprintf(word.s, sizeof word.s, isnan(features) ? "not available" : "unbounded");
@@ -53,10 +53,10 @@ typedef struct option_text {
 static void add(option_text *text, const char *format, ...) BO_PRINTF(2, 3);
 static void add(option_text *text, const char *format, ...)
 {
-    va_list words;
-    va_start(words, format);
-    const int more = vsnprintf(text->s + text->used, sizeof text->s - text->used, format, words);
-    va_end(words);
+    va_list args;
+    va_start(args, format);
+    const int more = vsnprintf(text->s + text->used, sizeof text->s - text->used, format, args);
+    va_end(args);
     if (more > 0 && text->used + (size_t)more < sizeof text->s) text->used += (size_t)more;
 }
 
@@ -210,8 +210,8 @@ int cli_attention_advise(cli_attention_job *job)
     if (!o->model) job->desc.causal = o->causal; /* those of a model are known */
     if (!o->model || o->scale > 0) job->desc.scale = o->scale;
     job->desc.features.seed = job->session->common.seed;
-    if (!cli_attention_ok(
-            job, bo_attention_advise(job->session->context, &job->desc, &job->call, o->target, o->most, &advice)))
+    if (!cli_attention_ok(job, bo_attention_advise(job->session->context, &job->desc, &job->call, o->target,
+                                                   o->max_features, &advice)))
         return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
     if (job->session->common.json)

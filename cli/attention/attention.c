@@ -17,7 +17,7 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
         if (!cli_attention_finite(job, &job->files[i])) return false;
     cli_fail(job->session,
              "%s; the frequencies were fitted to --calibrate-q %s and --calibrate-k %s, whose numbers may be too large",
-             cli_attention_words(job), sources[CLI_CALIBRATE_Q], sources[CLI_CALIBRATE_K]);
+             cli_attention_error(job), sources[CLI_CALIBRATE_Q], sources[CLI_CALIBRATE_K]);
     return false;
 }
 
@@ -41,7 +41,7 @@ static bool prepare(cli_attention_job *job)
     if (bo_attention_has(&job->desc, BO_TRAIT_ITERATIONS)) job->call.solves = &job->solves;
     if (!cli_attention_ok(job, bo_attention_create(context, &job->desc, &job->attention))) return false;
     if (!cli_attention_ok(job, bo_attention_estimate(context, job->attention, &job->call, &job->plan))) return false;
-    cli_attention_say(job);
+    cli_attention_report_plan(job);
     return job->options->plan || (fits_memory(job) && cli_attention_fit(job));
 }
 
@@ -87,8 +87,8 @@ static void warn_of_zeros(cli_attention_job *job)
 static void warn_of_residuals(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
-    const double found = job->solves.largest_residual, most = 10 * d->tolerance;
-    if (d->iterations && !(found <= most))
+    const double found = job->solves.largest_residual, limit = 10 * d->tolerance;
+    if (d->iterations && !(found <= limit))
         cli_warn(
             job->session,
             "the largest residual %s is more than ten times the tolerance %s; some outputs may be wrong (use a larger "
@@ -129,7 +129,7 @@ static bool save(cli_attention_job *job)
     size_t shape[CLI_ATTENTION_RANK];
     const bo_array array = cli_attention_output(job, shape);
     const bo_status status = bo_array_save(job->session->context, &array, &(bo_sink){.path = job->options->out});
-    return cli_attention_ok(job, cli_wrote(job->session, job->options->out, status));
+    return cli_attention_ok(job, cli_record_output(job->session, job->options->out, status));
 }
 
 static int run(cli_attention_job *job)
@@ -155,16 +155,16 @@ static int run(cli_attention_job *job)
 static int check_model(const cli_attention_options *o)
 {
     if (!o->advise)
-        return cli_wrong_use("attention", "--%s is an option of --advise",
-                             o->model        ? "model"
-                             : o->data.count ? "data"
-                                             : "layer");
-    if (!o->model) return cli_wrong_use("attention", "--%s needs --model DIR", o->data.count ? "data" : "layer");
+        return cli_usage_error("attention", "--%s is an option of --advise",
+                               o->model        ? "model"
+                               : o->data.count ? "data"
+                                               : "layer");
+    if (!o->model) return cli_usage_error("attention", "--%s needs --model DIR", o->data.count ? "data" : "layer");
     for (int i = CLI_Q; i <= CLI_V; i++)
         if (o->sources[i])
-            return cli_wrong_use("attention", "give --model or --%s, not both",
-                                 cli_attention_option((cli_attention_source)i));
-    if (!o->data.count) return cli_wrong_use("attention", "--model needs a text; give --data FILE");
+            return cli_usage_error("attention", "give --model or --%s, not both",
+                                   cli_attention_option((cli_attention_source)i));
+    if (!o->data.count) return cli_usage_error("attention", "--model needs a text; give --data FILE");
     return CLI_DONE;
 }
 
@@ -176,11 +176,11 @@ static int check_files(const cli_attention_options *o)
     }
     for (int i = CLI_Q; !o->model && i <= (o->advise ? CLI_K : CLI_V); i++)
         if (!o->sources[i])
-            return cli_wrong_use("attention", "expected --q%s; --%s is missing",
-                                 o->advise ? " and --k" : ", --k and --v",
-                                 cli_attention_option((cli_attention_source)i));
+            return cli_usage_error("attention", "expected --q%s; --%s is missing",
+                                   o->advise ? " and --k" : ", --k and --v",
+                                   cli_attention_option((cli_attention_source)i));
     if (o->out && !cli_ends_with(o->out, ".npy"))
-        return cli_wrong_use("attention", "--out: expected a file name that ends in .npy, found '%s'", o->out);
+        return cli_usage_error("attention", "--out: expected a file name that ends in .npy, found '%s'", o->out);
     const cli_path outputs[] = {{"out", o->out}};
     cli_path inputs[CLI_SOURCES];
     for (int i = 0; i < CLI_SOURCES; i++)
@@ -189,9 +189,9 @@ static int check_files(const cli_attention_options *o)
     for (size_t i = 0; i < CLI_COUNT_OF(inputs); i++) {
         if (!inputs[i].path || strcmp(inputs[i].path, "-") != 0) continue;
         if (standard)
-            return cli_wrong_use("attention",
-                                 "--%s and --%s cannot both be read from standard input; use a file for one of them",
-                                 standard, inputs[i].option);
+            return cli_usage_error("attention",
+                                   "--%s and --%s cannot both be read from standard input; use a file for one of them",
+                                   standard, inputs[i].option);
         standard = inputs[i].option;
     }
     return cli_paths_apart("attention", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -201,8 +201,8 @@ static int attention(void *options, const cli_common *common, const cli_argument
 {
     const cli_attention_options *o = options;
     if (arguments->count != 0)
-        return cli_wrong_use("attention", "expected options only, found '%s' (use --q, --k and --v for the arrays)",
-                             arguments->items[0]);
+        return cli_usage_error("attention", "expected options only, found '%s' (use --q, --k and --v for the arrays)",
+                               arguments->items[0]);
     int status = check_files(o);
     if (status == CLI_DONE) status = cli_attention_check(o);
     if (status != CLI_DONE) return status;
@@ -238,8 +238,8 @@ const cli_usage cli_attention_usage = {
                {cli_attention_kind_rows, 0},
                {cli_attention_layer_rows, 0},
                {cli_attention_result_rows, 0}},
-    .essential = {"q", "k", "v", "kind", "causal", "features", "map", "out", "compare", "advise", "window", "decay",
-                  "gate", "plan", "json"},
+    .short_help = {"q", "k", "v", "kind", "causal", "features", "map", "out", "compare", "advise", "window", "decay",
+                   "gate", "plan", "json"},
 };
 
 int cli_attention(int argc, char **argv)

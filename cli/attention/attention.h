@@ -41,7 +41,7 @@ typedef struct cli_attention_options {
     bo_sampling sampling;
     bo_proposal proposal;
     bo_normalizer normalizer;
-    size_t features, window, rank, iterations, chunk, most, calibrate_rows;
+    size_t features, window, rank, iterations, chunk, max_features, calibrate_rows;
     double scale, gamma, alpha, degree, temperature, clamp, tolerance, target;
     bo_precision precision;
     bool causal, one_draw, whiten, propose, unit, no_unit, compare, advise, plan;
@@ -58,13 +58,13 @@ extern const cli_option cli_attention_array_rows[], cli_attention_kind_rows[], c
 typedef struct cli_attention_file {
     const char *option, *path; /* path NULL: not given, or not a file */
     bo_array *array;
-    float *own; /* numbers from the command line; NULL: none */
+    float *values; /* numbers from the command line; NULL: none */
 } cli_attention_file;
 
 /* The rows that the attention is fitted to. */
 typedef struct cli_attention_sample {
     bo_attention_call call; /* q and k; NULL: it is not fitted to data */
-    float *own_q, *own_k;   /* copies; NULL: q and k belong to files */
+    float *q_copy, *k_copy; /* copies; NULL: q and k belong to files */
 } cli_attention_sample;
 
 typedef struct cli_attention_job {
@@ -74,9 +74,9 @@ typedef struct cli_attention_job {
     bo_attention_desc desc;
     bo_attention_call call; /* its arrays are those of this struct */
     cli_attention_sample sample;
-    size_t unfitted;    /* the number of first tokens whose outputs do not use the fit */
-    float *own_m;       /* by --whiten; NULL: none */
-    float *own_rows[3]; /* q, k and v of a model; NULL: none */
+    size_t unfitted;      /* the number of first tokens whose outputs do not use the fit */
+    float *whitening_m;   /* by --whiten; NULL: none */
+    float *model_rows[3]; /* q, k and v of a model; NULL: none */
     bo_attention *attention;
     bo_attention_cost plan;
     float *out;
@@ -91,7 +91,7 @@ typedef struct cli_attention_job {
 /* False after an error was reported. */
 bool cli_attention_ok(cli_attention_job *job, bo_status status);
 /* The library's message without the prefix "attention: ", which the program adds itself. */
-const char *cli_attention_words(const cli_attention_job *job);
+const char *cli_attention_error(const cli_attention_job *job);
 
 /* ---- names of kinds and maps ------------------------------------------------------------ */
 
@@ -111,8 +111,8 @@ bo_attention_desc cli_attention_numbered(const cli_attention_options *options, u
 /* The options for another kind, without those that do not apply to it. */
 cli_attention_options cli_attention_as(const cli_attention_options *options, unsigned kind);
 /* The names of --map that the kind accepts: "trig or relu". */
-const char *cli_attention_map_words(const cli_attention_options *options, char *out, size_t room);
-/* CLI_DONE, or CLI_WRONG_USE after reporting options that exclude each other. */
+const char *cli_attention_map_names(const cli_attention_options *options, char *out, size_t out_size);
+/* CLI_DONE, or CLI_USAGE_ERROR after reporting options that exclude each other. */
 int cli_attention_check(const cli_attention_options *options);
 int cli_attention_check_layer(
     const cli_attention_options *options); /* of a model, which computes gates and parameters itself */
@@ -133,7 +133,7 @@ bool cli_attention_calibration(cli_attention_job *job);
 void cli_attention_close(cli_attention_job *job);
 
 /* Parses numbers separated by commas; returns their count and stores the first `most`. 0: not a list of numbers. */
-size_t cli_attention_list(const char *text, double *out, size_t most);
+size_t cli_attention_list(const char *text, double *out, size_t capacity);
 
 /* ---- the fit to data --------------------------------------------------------------------------------------------- */
 
@@ -166,7 +166,7 @@ bo_array cli_attention_output(const cli_attention_job *job, size_t shape[CLI_ATT
 enum { CLI_SHAPE_TEXT = 192 };
 const char *cli_shape_text(const bo_array *array, char out[CLI_SHAPE_TEXT]);
 
-void cli_attention_say(cli_attention_job *job); /* prints the plan to standard error */
+void cli_attention_report_plan(cli_attention_job *job); /* prints the plan to standard error */
 void cli_attention_print(const cli_attention_job *job);
 void cli_attention_json(const cli_attention_job *job);
 int cli_attention_advise(cli_attention_job *job);

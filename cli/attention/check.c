@@ -5,17 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WRONG(...) return cli_wrong_use(o->command, __VA_ARGS__)
+#define USAGE_ERROR(...) return cli_usage_error(o->command, __VA_ARGS__)
 
 /* ---- options of other kinds -------------------------------------------------------------------------------------- */
 
 static int misplaced(const cli_attention_options *o, const char *option, unsigned traits)
 {
-    char words[256];
-    if (o->advise) WRONG("--%s cannot be used with --advise, which chooses kinds and maps", option);
-    if (traits == CLI_ADVISE) WRONG("--%s is an option of --advise", option);
-    WRONG("--%s applies to the kinds %s, found kind %s", option, cli_kinds_with(traits, words, sizeof words),
-          cli_attention_kind_choice(o->kind));
+    char text[256];
+    if (o->advise) USAGE_ERROR("--%s cannot be used with --advise, which chooses kinds and maps", option);
+    if (traits == CLI_ADVISE) USAGE_ERROR("--%s is an option of --advise", option);
+    USAGE_ERROR("--%s applies to the kinds %s, found kind %s", option, cli_kinds_with(traits, text, sizeof text),
+                cli_attention_kind_choice(o->kind));
 }
 
 /* True if an option with these traits applies to the chosen kind. */
@@ -43,7 +43,7 @@ cli_attention_options cli_attention_as(const cli_attention_options *o, unsigned 
     other.kind = kind;
     CLI_SET_GIVEN(&other, kind, true);
     for (const cli_option *row = NULL; (row = cli_next_given(cli_attention_layer_rows, &other, row));)
-        if (!is_placed(&other, row->traits)) cli_forget(row, &other);
+        if (!is_placed(&other, row->traits)) cli_reset_option(row, &other);
     return other;
 }
 
@@ -52,14 +52,14 @@ cli_attention_options cli_attention_as(const cli_attention_options *o, unsigned 
 /* Checks that the kind accepts the kernel of --map. */
 static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
-    char words[256];
+    char text[256];
     if (!CLI_GIVEN(o, map) || bo_attention_takes_kernel(d->kind, d->features.kernel)) return CLI_DONE;
     const char *name = cli_attention_map_choice(o->map), *kind = cli_attention_kind_choice(o->kind);
     /* for the library, rbf means that no map was given */
-    if (bo_attention_has(d, BO_TRAIT_ANY_KERNEL)) WRONG("--map: kind %s does not accept %s", kind, name);
-    WRONG("--map: kind %s %s %s, found %s (kind linear accepts any map)", kind,
-          bo_attention_has(d, BO_TRAIT_PROPOSAL) ? "approximates softmax with" : "accepts",
-          cli_attention_map_words(o, words, sizeof words), name);
+    if (bo_attention_has(d, BO_TRAIT_ANY_KERNEL)) USAGE_ERROR("--map: kind %s does not accept %s", kind, name);
+    USAGE_ERROR("--map: kind %s %s %s, found %s (kind linear accepts any map)", kind,
+                bo_attention_has(d, BO_TRAIT_PROPOSAL) ? "approximates softmax with" : "accepts",
+                cli_attention_map_names(o, text, sizeof text), name);
 }
 
 /* The degree p of (1 + s q·k)^p, or of |s q·k|^p. */
@@ -69,14 +69,14 @@ static int check_degree(const cli_attention_options *o, const bo_attention_desc 
     if (!CLI_GIVEN(o, degree)) return CLI_DONE;
     if (bo_attention_has(d, BO_TRAIT_POWER)) {
         if (p > 0) return CLI_DONE;
-        WRONG("--degree: expected a number p > 0 for |s q.k|^p, found %g", p);
+        USAGE_ERROR("--degree: expected a number p > 0 for |s q.k|^p, found %g", p);
     }
     if (d->features.kernel != BO_KERNEL_POLYNOMIAL)
-        WRONG("--degree applies to the kinds poly and power and to polynomial maps, found kind %s",
-              cli_attention_kind_choice(o->kind));
+        USAGE_ERROR("--degree applies to the kinds poly and power and to polynomial maps, found kind %s",
+                    cli_attention_kind_choice(o->kind));
     if (p >= 1 && p <= 64 && p == floor(p)) return CLI_DONE;
-    WRONG("--degree: expected an integer p from 1 to 64 for (1 + s q.k)^p, found %g%s", p,
-          p > 0 ? " (kind power accepts any positive number)" : "");
+    USAGE_ERROR("--degree: expected an integer p from 1 to 64 for (1 + s q.k)^p, found %g%s", p,
+                p > 0 ? " (kind power accepts any positive number)" : "");
 }
 
 /* ---- gates and numbers ------------------------------------------------------------------------------------------- */
@@ -86,24 +86,27 @@ static int check_gate(const cli_attention_options *o, const bo_attention_desc *d
     const bool given = o->sources[CLI_GATE] || o->sources[CLI_LOG_GATE],
                channels = bo_attention_has(d, BO_TRAIT_CHANNELS);
     if (o->sources[CLI_GATE] && o->sources[CLI_LOG_GATE])
-        WRONG("--gate and --log-gate exclude each other; use one of them");
+        USAGE_ERROR("--gate and --log-gate exclude each other; use one of them");
     if (given && o->sources[CLI_DECAY])
-        WRONG("--decay (fixed gates) and --gate or --log-gate (gates per token) exclude each other; use one of them");
+        USAGE_ERROR(
+            "--decay (fixed gates) and --gate or --log-gate (gates per token) exclude each other; use one of them");
     if (given && cli_attention_named(o).gate == BO_GATE_FIXED)
-        WRONG("--kind %s has fixed gates (--decay); for gates per token use --kind linear --map identity --normalizer "
-              "none --causal --%s FILE",
-              cli_attention_kind_choice(o->kind), o->sources[CLI_GATE] ? "gate" : "log-gate");
-    if (CLI_GIVEN(o, gate_input) && !given) WRONG("--gate-input requires --gate or --log-gate");
+        USAGE_ERROR(
+            "--kind %s has fixed gates (--decay); for gates per token use --kind linear --map identity --normalizer "
+            "none --causal --%s FILE",
+            cli_attention_kind_choice(o->kind), o->sources[CLI_GATE] ? "gate" : "log-gate");
+    if (CLI_GIVEN(o, gate_input) && !given) USAGE_ERROR("--gate-input requires --gate or --log-gate");
     if (!given && (channels || d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY))
-        WRONG("--kind %s requires --gate or --log-gate: an array of gates in (0, 1] or of their logarithms, with the "
-              "shape of the keys%s",
-              cli_attention_kind_choice(o->kind), channels ? "" : " without the last dimension");
-    if (d->gate != BO_GATE_NONE && !d->causal) WRONG("gates require --causal");
+        USAGE_ERROR(
+            "--kind %s requires --gate or --log-gate: an array of gates in (0, 1] or of their logarithms, with the "
+            "shape of the keys%s",
+            cli_attention_kind_choice(o->kind), channels ? "" : " without the last dimension");
+    if (d->gate != BO_GATE_NONE && !d->causal) USAGE_ERROR("gates require --causal");
     return CLI_DONE;
 }
 
 /* True for a list of numbers with an empty element; other text that is not a list is the name of a file. */
-static bool lacks_element(const char *text)
+static bool has_empty_element(const char *text)
 {
     const size_t length = strlen(text);
     if (length == 0 || strspn(text, "0123456789.eE+-,") != length) return false;
@@ -111,17 +114,20 @@ static bool lacks_element(const char *text)
 }
 
 /* Checks numbers that are given instead of a file. */
-static int check_number(const cli_attention_options *o, cli_attention_source source, double most, const char *range)
+static int check_number(const cli_attention_options *o, cli_attention_source source, double upper, const char *range)
 {
     double numbers[64] = {0};
     const char *option = cli_attention_option(source), *text = o->sources[source];
     if (!text) return CLI_DONE;
-    if (lacks_element(text)) WRONG("--%s: expected %s, found a list with an empty element, '%s'", option, range, text);
+    if (has_empty_element(text))
+        USAGE_ERROR("--%s: expected %s, found a list with an empty element, '%s'", option, range, text);
     const size_t count = cli_attention_list(text, numbers, CLI_COUNT_OF(numbers));
     for (size_t i = 0; i < count && i < CLI_COUNT_OF(numbers); i++) {
-        if (!(numbers[i] > 0 && numbers[i] <= most)) WRONG("--%s: expected %s, found %g", option, range, numbers[i]);
+        if (!(numbers[i] > 0 && numbers[i] <= upper))
+            USAGE_ERROR("--%s: expected %s, found %g", option, range, numbers[i]);
         if (!(numbers[i] >= FLT_TRUE_MIN && numbers[i] <= FLT_MAX))
-            WRONG("--%s: expected %s in the range of float32 (1.4e-45 to 3.4e38), found %g", option, range, numbers[i]);
+            USAGE_ERROR("--%s: expected %s in the range of float32 (1.4e-45 to 3.4e38), found %g", option, range,
+                        numbers[i]);
     }
     return CLI_DONE;
 }
@@ -132,9 +138,10 @@ static int check_numbers(const cli_attention_options *o, const bo_attention_desc
     if (status == CLI_DONE) status = check_number(o, CLI_LAMBDA, HUGE_VAL, "a number above 0");
     if (status != CLI_DONE) return status;
     if ((CLI_GIVEN(o, iterations) || CLI_GIVEN(o, tolerance)) && d->gate == BO_GATE_NONE)
-        WRONG("--%s applies to gated ridge attention (gated-ridge); without a gate the systems are solved directly",
-              CLI_GIVEN(o, tolerance) ? "tolerance" : "iterations");
-    if (o->unit && o->no_unit) WRONG("--unit and --no-unit exclude each other; use one of them");
+        USAGE_ERROR(
+            "--%s applies to gated ridge attention (gated-ridge); without a gate the systems are solved directly",
+            CLI_GIVEN(o, tolerance) ? "tolerance" : "iterations");
+    if (o->unit && o->no_unit) USAGE_ERROR("--unit and --no-unit exclude each other; use one of them");
     return CLI_DONE;
 }
 
@@ -144,21 +151,22 @@ static int check_calibration(const cli_attention_options *o, const bo_attention_
 {
     const bo_proposal named = cli_attention_named(o).proposal;
     if (named != BO_PROPOSAL_NONE && d->proposal != BO_PROPOSAL_NONE && named != d->proposal)
-        WRONG("--kind %s has --proposal %s, found --proposal %s (--kind favor accepts any proposal)",
-              cli_attention_kind_choice(o->kind), bo_enum_name(BO_ENUM_PROPOSAL, named),
-              bo_enum_name(BO_ENUM_PROPOSAL, d->proposal));
+        USAGE_ERROR("--kind %s has --proposal %s, found --proposal %s (--kind favor accepts any proposal)",
+                    cli_attention_kind_choice(o->kind), bo_enum_name(BO_ENUM_PROPOSAL, named),
+                    bo_enum_name(BO_ENUM_PROPOSAL, d->proposal));
     const bool data = o->sources[CLI_CALIBRATE_Q] || o->sources[CLI_CALIBRATE_K];
     if (data && !(o->sources[CLI_CALIBRATE_Q] && o->sources[CLI_CALIBRATE_K]))
-        WRONG("--calibrate-q and --calibrate-k must be used together; --calibrate-%s is missing",
-              o->sources[CLI_CALIBRATE_Q] ? "k" : "q");
+        USAGE_ERROR("--calibrate-q and --calibrate-k must be used together; --calibrate-%s is missing",
+                    o->sources[CLI_CALIBRATE_Q] ? "k" : "q");
     if ((data || CLI_GIVEN(o, calibrate_rows)) && !cli_attention_fits(o, d))
-        WRONG("--calibrate-%s has no effect: nothing is fitted to data; use favor++, favor#, --proposal, --sampling "
-              "optimal, --propose, --whiten or --map oprf",
-              data ? "q" : "rows");
+        USAGE_ERROR(
+            "--calibrate-%s has no effect: nothing is fitted to data; use favor++, favor#, --proposal, --sampling "
+            "optimal, --propose, --whiten or --map oprf",
+            data ? "q" : "rows");
     if (o->propose && cli_attention_calibrates(d))
-        WRONG("--propose excludes kinds, proposals and sampling that fit frequencies to data; use one of them");
+        USAGE_ERROR("--propose excludes kinds, proposals and sampling that fit frequencies to data; use one of them");
     if (!!o->sources[CLI_M] + o->whiten + o->propose > 1)
-        WRONG("--m, --whiten and --propose exclude each other; use one of them");
+        USAGE_ERROR("--m, --whiten and --propose exclude each other; use one of them");
     return CLI_DONE;
 }
 
@@ -173,25 +181,25 @@ static int check_idle_map(const cli_attention_options *o, const bo_attention_des
                                                             : NULL;
     const bool learned = bo_features_has(f, BO_FEATURES_TRAIT_LEARNED);
     if (d->normalizer == BO_NORMALIZER_NONE && bo_features_has(f, BO_FEATURES_TRAIT_SCALED))
-        WRONG("--normalizer none: features of the %s kernel require a normalizer",
-              bo_enum_name(BO_ENUM_KERNEL, f->kernel));
+        USAGE_ERROR("--normalizer none: features of the %s kernel require a normalizer",
+                    bo_enum_name(BO_ENUM_KERNEL, f->kernel));
     if (d->normalizer == BO_NORMALIZER_NONE && CLI_GIVEN(o, clamp))
-        WRONG("--clamp has no effect without a normalizer, because there is no denominator");
+        USAGE_ERROR("--clamp has no effect without a normalizer, because there is no denominator");
     if (idle && !bo_features_has(f, BO_FEATURES_TRAIT_LENGTH))
-        WRONG("--%s has no effect for the %s map, which has no random frequencies", idle, map);
+        USAGE_ERROR("--%s has no effect for the %s map, which has no random frequencies", idle, map);
     if (CLI_GIVEN(o, gamma) && (f->kernel == BO_KERNEL_SOFTMAX || learned))
-        WRONG("--gamma has no effect for the %s map; use %s", map, learned ? "--w" : "--scale");
+        USAGE_ERROR("--gamma has no effect for the %s map; use %s", map, learned ? "--w" : "--scale");
     const cli_attention_source of_learned[] = {CLI_W, CLI_W_K, CLI_BIAS, CLI_BIAS_K};
     for (size_t i = 0; i < CLI_COUNT_OF(of_learned) && !bo_attention_has(d, BO_TRAIT_AFFINE); i++)
         if (o->sources[of_learned[i]])
-            WRONG("--%s applies to the kind hybrid with a learned map: --map exponential, hedgehog or rectifier",
-                  cli_attention_option(of_learned[i]));
+            USAGE_ERROR("--%s applies to the kind hybrid with a learned map: --map exponential, hedgehog or rectifier",
+                        cli_attention_option(of_learned[i]));
     const bo_attention_desc ranked = {.kind = d->kind, .rank = 1, .features = {.kernel = f->kernel}};
     const char *of_m = o->sources[CLI_M] ? "m" : o->whiten ? "whiten" : NULL;
     if (of_m && !bo_attention_has(&ranked, BO_TRAIT_MATRIX))
-        WRONG("--%s applies to the kind hybrid with a map of the softmax kernel, found %s", of_m, map);
+        USAGE_ERROR("--%s applies to the kind hybrid with a map of the softmax kernel, found %s", of_m, map);
     if (CLI_GIVEN(o, rank) && !bo_attention_has(&ranked, BO_TRAIT_MATRIX | BO_TRAIT_AFFINE))
-        WRONG("--rank applies to the kind hybrid with a learned map or one of the softmax kernel, found %s", map);
+        USAGE_ERROR("--rank applies to the kind hybrid with a learned map or one of the softmax kernel, found %s", map);
     return CLI_DONE;
 }
 
@@ -218,16 +226,16 @@ int cli_attention_check(const cli_attention_options *o)
     typedef int (*check)(const cli_attention_options *o, const bo_attention_desc *d);
     static const check checks[] = {check_gate, check_numbers, check_degree, check_calibration};
     if (!CLI_GIVEN(o, kind) && !o->advise) {
-        char words[256];
-        WRONG("expected --kind or --advise; the kinds are %s", cli_kinds_with(~0u, words, sizeof words));
+        char text[256];
+        USAGE_ERROR("expected --kind or --advise; the kinds are %s", cli_kinds_with(~0u, text, sizeof text));
     }
     int status = check_belonging(o);
     if (status != CLI_DONE || o->advise) return status;
     const bo_attention_desc d = cli_attention_chosen(o);
     for (size_t i = 0; status == CLI_DONE && i < CLI_COUNT_OF(checks); i++) status = checks[i](o, &d);
     if (status != CLI_DONE) return status;
-    if (CLI_GIVEN(o, window) && !d.causal) WRONG("--window requires --causal");
+    if (CLI_GIVEN(o, window) && !d.causal) USAGE_ERROR("--window requires --causal");
     if (o->plan && (o->out || o->compare))
-        WRONG("--plan computes no output, so --%s cannot be used with it", o->out ? "out" : "compare");
+        USAGE_ERROR("--plan computes no output, so --%s cannot be used with it", o->out ? "out" : "compare");
     return check_maps(o, &d);
 }

@@ -32,19 +32,19 @@ static float *first_rows(const float *values, size_t blocks, size_t tokens, size
     return copy;
 }
 
-static void shorten(cli_attention_job *job, size_t most)
+static void truncate_sample(cli_attention_job *job, size_t max_tokens)
 {
     cli_attention_sample *s = &job->sample;
     const size_t sequences = s->call.sequences, dim = job->desc.dim;
-    if (s->call.tokens > most) {
-        s->own_q = first_rows(s->call.q.data, sequences * job->desc.heads, s->call.tokens, most, dim);
-        s->call.q.data = s->own_q;
-        s->call.tokens = most;
+    if (s->call.tokens > max_tokens) {
+        s->q_copy = first_rows(s->call.q.data, sequences * job->desc.heads, s->call.tokens, max_tokens, dim);
+        s->call.q.data = s->q_copy;
+        s->call.tokens = max_tokens;
     }
-    if (s->call.key_tokens > most) {
-        s->own_k = first_rows(s->call.k.data, sequences * job->desc.key_heads, s->call.key_tokens, most, dim);
-        s->call.k.data = s->own_k;
-        s->call.key_tokens = most;
+    if (s->call.key_tokens > max_tokens) {
+        s->k_copy = first_rows(s->call.k.data, sequences * job->desc.key_heads, s->call.key_tokens, max_tokens, dim);
+        s->call.k.data = s->k_copy;
+        s->call.key_tokens = max_tokens;
     }
 }
 
@@ -74,14 +74,14 @@ bool cli_attention_sample_rows(cli_attention_job *job)
 {
     const cli_attention_options *o = job->options;
     const bo_attention_desc chosen = cli_attention_chosen(o);
-    const bool own = !o->sources[CLI_CALIBRATE_Q];
+    const bool own_inputs = !o->sources[CLI_CALIBRATE_Q];
     if (!cli_attention_fits(o, &chosen)) return true;
     if (!cli_attention_calibration(job)) return false;
     if (CLI_GIVEN(o, calibrate_rows))
-        shorten(job, o->calibrate_rows);
-    else if (chosen.causal && own)
-        shorten(job, FIRST_TOKENS);
-    if (chosen.causal && own) job->unfitted = job->sample.call.tokens;
+        truncate_sample(job, o->calibrate_rows);
+    else if (chosen.causal && own_inputs)
+        truncate_sample(job, FIRST_TOKENS);
+    if (chosen.causal && own_inputs) job->unfitted = job->sample.call.tokens;
     if (chosen.causal) warn_of_fit(job);
     return true;
 }
@@ -94,7 +94,7 @@ static bool fit_ok(cli_attention_job *job, bo_status status)
     const char *const *sources = job->options->sources;
     if (status != BO_NUMERIC || !sources[CLI_CALIBRATE_Q]) return cli_attention_ok(job, status);
     cli_fail(job->session, "calibration with --calibrate-q %s and --calibrate-k %s: %s", sources[CLI_CALIBRATE_Q],
-             sources[CLI_CALIBRATE_K], cli_attention_words(job));
+             sources[CLI_CALIBRATE_K], cli_attention_error(job));
     return false;
 }
 
@@ -120,9 +120,9 @@ static bo_status calibrate(cli_attention_job *job)
 static bo_status whiten(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
-    job->own_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
-    job->call.m = job->own_m;
-    return bo_attention_whiten(job->session->context, job->attention, &job->sample.call, 0, job->own_m);
+    job->whitening_m = cli_allocate(d->key_heads * d->rank * d->dim, sizeof(float), "M");
+    job->call.m = job->whitening_m;
+    return bo_attention_whiten(job->session->context, job->attention, &job->sample.call, 0, job->whitening_m);
 }
 
 bool cli_attention_fit(cli_attention_job *job)
@@ -161,7 +161,7 @@ static bo_status forward_unfitted(cli_attention_job *job, const bo_attention *at
     call.v.data = v;
     call.out.data = out;
     call.log_gate.data = gates;
-    if (job->own_m) call.m = NULL;
+    if (job->whitening_m) call.m = NULL;
     const bo_status status = bo_attention_forward(job->session->context, attention, &call);
     free(v);
     free(gates);

@@ -5,19 +5,19 @@
 #include <string.h>
 
 /* Messages of the library start with "attention: ", and so do those of the program. */
-const char *cli_attention_words(const cli_attention_job *job)
+const char *cli_attention_error(const cli_attention_job *job)
 {
     static const char subject[] = "attention: ";
-    const char *words = bo_context_error(job->session->context);
-    return strncmp(words, subject, sizeof subject - 1) == 0 ? words + sizeof subject - 1 : words;
+    const char *message = bo_context_error(job->session->context);
+    return strncmp(message, subject, sizeof subject - 1) == 0 ? message + sizeof subject - 1 : message;
 }
 
 bool cli_attention_ok(cli_attention_job *job, bo_status status)
 {
     if (status == BO_OK) return true;
-    const char *words = cli_attention_words(job);
-    if (status != BO_CANCELED && words != bo_context_error(job->session->context))
-        cli_fail(job->session, "%s", words);
+    const char *message = cli_attention_error(job);
+    if (status != BO_CANCELED && message != bo_context_error(job->session->context))
+        cli_fail(job->session, "%s", message);
     else
         cli_fail_status(job->session, status);
     return false;
@@ -34,12 +34,12 @@ void cli_attention_close(cli_attention_job *job)
 {
     for (size_t i = 0; i < CLI_SOURCES; i++) {
         bo_array_destroy(job->files[i].array);
-        free(job->files[i].own);
+        free(job->files[i].values);
     }
-    free(job->sample.own_q);
-    free(job->sample.own_k);
-    free(job->own_m);
-    for (size_t i = 0; i < CLI_COUNT_OF(job->own_rows); i++) free(job->own_rows[i]);
+    free(job->sample.q_copy);
+    free(job->sample.k_copy);
+    free(job->whitening_m);
+    for (size_t i = 0; i < CLI_COUNT_OF(job->model_rows); i++) free(job->model_rows[i]);
     free(job->out);
     bo_attention_destroy(job->attention);
 }

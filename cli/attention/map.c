@@ -50,9 +50,10 @@ static const struct {
 
 const char *cli_attention_map_choice(unsigned index)
 {
-    const unsigned own = (unsigned)CLI_COUNT_OF(maps);
-    if (index < own) return maps[index].name;
-    return index - own <= BO_KERNEL_ARCCOS ? bo_enum_name(BO_ENUM_KERNEL, (bo_kernel)(index - own)) : NULL;
+    const unsigned named_count = (unsigned)CLI_COUNT_OF(maps);
+    if (index < named_count) return maps[index].name;
+    return index - named_count <= BO_KERNEL_ARCCOS ? bo_enum_name(BO_ENUM_KERNEL, (bo_kernel)(index - named_count))
+                                                   : NULL;
 }
 
 const char *cli_attention_map_of(bo_function function)
@@ -65,10 +66,10 @@ const char *cli_attention_map_of(bo_function function)
 /* Applies --map. In RFA, sin and cos are features of the RBF kernel, because queries and keys have unit norm. */
 static void choose_map(const cli_attention_options *o, bo_attention_desc *d)
 {
-    const unsigned own = (unsigned)CLI_COUNT_OF(maps);
+    const unsigned named_count = (unsigned)CLI_COUNT_OF(maps);
     bo_features_desc *features = &d->features;
-    if (CLI_GIVEN(o, map) && o->map >= own) {
-        *features = (bo_features_desc){.kernel = (bo_kernel)(o->map - own)};
+    if (CLI_GIVEN(o, map) && o->map >= named_count) {
+        *features = (bo_features_desc){.kernel = (bo_kernel)(o->map - named_count)};
     } else if (CLI_GIVEN(o, map)) {
         *features = (bo_features_desc){.kernel = maps[o->map].kernel, .function = maps[o->map].function};
         if (bo_attention_has(d, BO_TRAIT_UNIT_ROWS) && features->function == BO_FUNCTION_SINCOS)
@@ -78,7 +79,7 @@ static void choose_map(const cli_attention_options *o, bo_attention_desc *d)
     }
 }
 
-const char *cli_attention_map_words(const cli_attention_options *o, char *out, size_t room)
+const char *cli_attention_map_names(const cli_attention_options *o, char *out, size_t out_size)
 {
     const char *names[CLI_COUNT_OF(maps)];
     size_t count = 0, used = 0;
@@ -89,8 +90,8 @@ const char *cli_attention_map_words(const cli_attention_options *o, char *out, s
         const bo_attention_desc d = cli_attention_chosen(&tried);
         if (bo_attention_takes_kernel(d.kind, d.features.kernel)) names[count++] = maps[i].name;
     }
-    for (size_t i = 0; i < count && used < room; i++)
-        used += (size_t)snprintf(out + used, room - used, "%s%s",
+    for (size_t i = 0; i < count && used < out_size; i++)
+        used += (size_t)snprintf(out + used, out_size - used, "%s%s",
                                  i == 0          ? ""
                                  : i + 1 < count ? ", "
                                                  : " or ",

@@ -20,7 +20,7 @@ static bool receive(void *user, const bo_inspect_array *array)
     for (size_t i = 0; i < array->rank; i++) count *= array->shape[i];
     float *copy = cli_allocate(count, sizeof *copy, "queries, keys and values");
     memcpy(copy, array->values, count * sizeof *copy);
-    job->own_rows[array->kind] = copy;
+    job->model_rows[array->kind] = copy;
     job->call.sequences = array->shape[0];
     job->call.tokens = job->call.key_tokens = array->shape[2];
     r->found = array->kind == BO_INSPECT_ARRAY_V;
@@ -47,12 +47,12 @@ static bool read_rows(cli_attention_job *job, const cli_inspected *from)
                                     .value_dim = a->value_dim,
                                     .causal = true,
                                     .scale = a->scale};
-    job->call.q.data = job->own_rows[0];
-    job->call.k.data = job->own_rows[1];
-    job->call.v.data = job->own_rows[2];
+    job->call.q.data = job->model_rows[0];
+    job->call.k.data = job->model_rows[1];
+    job->call.v.data = job->model_rows[2];
     cli_progress_clear(&job->session->progress);
-    cli_say(job->session, "Data        layer %zu of %s: %zu windows of %s tokens, %zu heads of dimension %zu", layer,
-            job->options->model, job->call.sequences, cli_count(job->call.tokens).s, a->heads, a->dim);
+    cli_note(job->session, "Data        layer %zu of %s: %zu windows of %s tokens, %zu heads of dimension %zu", layer,
+             job->options->model, job->call.sequences, cli_count(job->call.tokens).s, a->heads, a->dim);
     return true;
 }
 

@@ -7,7 +7,8 @@
 /* ---- shapes and ranges ------------------------------------------------------------------------------------------- */
 
 /* The array must have this shape, or the same without a first dimension of 1. */
-static bool check_shape(cli_attention_job *job, const cli_attention_file *file, bo_array expected, const char *words)
+static bool check_shape(cli_attention_job *job, const cli_attention_file *file, bo_array expected,
+                        const char *expected_text)
 {
     const bo_array *array = file->array;
     if (!cli_attention_numbers(job, file)) return false;
@@ -15,17 +16,17 @@ static bool check_shape(cli_attention_job *job, const cli_attention_file *file, 
     if (array->rank + cut == expected.rank &&
         memcmp(array->shape, expected.shape + cut, array->rank * sizeof *array->shape) == 0)
         return true;
-    char found[CLI_SHAPE_TEXT], wanted[CLI_SHAPE_TEXT], keys[CLI_SHAPE_TEXT];
+    char found[CLI_SHAPE_TEXT], expected_shape[CLI_SHAPE_TEXT], keys[CLI_SHAPE_TEXT];
     cli_fail(job->session, "--%s %s: expected %s = %s, found shape %s (--k %s has shape %s)", file->option, file->path,
-             words, cli_shape_text(&expected, wanted), cli_shape_text(array, found), job->files[CLI_K].path,
-             cli_shape_text(job->files[CLI_K].array, keys));
+             expected_text, cli_shape_text(&expected, expected_shape), cli_shape_text(array, found),
+             job->files[CLI_K].path, cli_shape_text(job->files[CLI_K].array, keys));
     return false;
 }
 
 typedef struct range {
-    double least, most;
-    bool without_least; /* excludes `least` itself */
-    const char *words;
+    double lower, upper;
+    bool without_lower; /* excludes `least` itself */
+    const char *expected_text;
 } range;
 
 static const range GATES = {0, 1, true, "gates in (0, 1]"},
@@ -40,7 +41,7 @@ static bool check_range(cli_attention_job *job, const cli_attention_file *file, 
     size_t at = 0;
     for (; at < array->count; at++) {
         const double value = array->values[at];
-        if (!isfinite(value) || value > of->most || value < of->least || (of->without_least && value == of->least))
+        if (!isfinite(value) || value > of->upper || value < of->lower || (of->without_lower && value == of->lower))
             break;
     }
     if (at == array->count) return true;
@@ -49,7 +50,7 @@ static bool check_range(cli_attention_job *job, const cli_attention_file *file, 
     char text[CLI_SHAPE_TEXT];
     const double found = array->values[at];
     for (size_t i = array->rank; i-- > 0; at /= array->shape[i]) indices[i] = at % array->shape[i];
-    cli_fail(job->session, "--%s %s: expected %s, found %g at %s", file->option, file->path, of->words, found,
+    cli_fail(job->session, "--%s %s: expected %s, found %g at %s", file->option, file->path, of->expected_text, found,
              cli_shape_text(&place, text));
     free(indices);
     return false;
@@ -60,19 +61,19 @@ bool cli_attention_finite(cli_attention_job *job, const cli_attention_file *file
     return check_range(job, file, &FINITE);
 }
 
-static void take_logarithms(float *values, size_t count)
+static void apply_logarithm(float *values, size_t count)
 {
     for (size_t i = 0; i < count; i++) values[i] = (float)log(values[i]);
 }
 
 /* Reads an array of this shape; *out is unchanged if no file is given. */
-static bool read_array(cli_attention_job *job, cli_attention_source source, bo_array expected, const char *words,
-                       const range *of, const void **out)
+static bool read_array(cli_attention_job *job, cli_attention_source source, bo_array expected,
+                       const char *expected_text, const range *of, const void **out)
 {
     cli_attention_file *file = &job->files[source];
     if (!cli_attention_read(job, source)) return false;
     if (!file->array) return true;
-    if (!check_shape(job, file, expected, words) || (of && !check_range(job, file, of))) return false;
+    if (!check_shape(job, file, expected, expected_text) || (of && !check_range(job, file, of))) return false;
     *out = file->array->values;
     return true;
 }
@@ -96,19 +97,19 @@ static bool read_gates(cli_attention_job *job)
         !read_tokens(job, CLI_GATE, &GATES, &job->call.log_gate.data))
         return false;
     const bo_array *gates = job->files[CLI_GATE].array;
-    if (gates) take_logarithms(gates->values, gates->count);
+    if (gates) apply_logarithm(gates->values, gates->count);
     return read_tokens(job, CLI_BETA, &NOT_NEGATIVE, &job->call.beta.data);
 }
 
 /* ---- one per head ------------------------------------------------------------------------------------------------ */
 
-size_t cli_attention_list(const char *text, double *out, size_t most)
+size_t cli_attention_list(const char *text, double *out, size_t capacity)
 {
     for (size_t count = 0;;) {
         char *end;
         const double number = strtod(text, &end);
         if (end == text || (*end != ',' && *end != 0)) return 0;
-        if (count < most) out[count] = number;
+        if (count < capacity) out[count] = number;
         count++;
         if (*end == 0) return count;
         text = end + 1;
@@ -124,8 +125,8 @@ static bool read_list(cli_attention_job *job, cli_attention_source source, size_
     const size_t found = text ? cli_attention_list(text, numbers, count) : 0;
     *given = found > 0;
     if (found == 1 || found == count) {
-        file->own = cli_allocate(count, sizeof(float), file->option);
-        for (size_t i = 0; i < count; i++) file->own[i] = (float)numbers[found == 1 ? 0 : i];
+        file->values = cli_allocate(count, sizeof(float), file->option);
+        for (size_t i = 0; i < count; i++) file->values[i] = (float)numbers[found == 1 ? 0 : i];
     }
     free(numbers);
     if (found <= 1 || found == count) return true;
@@ -144,8 +145,8 @@ static bool read_decay(cli_attention_job *job)
     if (!given && !read_array(job, CLI_DECAY, (bo_array){.rank = 1, .shape = (size_t[]){heads}}, "(key heads,)",
                               &DECAYS, &job->call.log_decay))
         return false;
-    float *values = file->own ? file->own : file->array ? file->array->values : NULL;
-    if (values) take_logarithms(values, heads);
+    float *values = file->values ? file->values : file->array ? file->array->values : NULL;
+    if (values) apply_logarithm(values, heads);
     job->call.log_decay = values;
     return true;
 }
@@ -157,7 +158,7 @@ static bool read_lambda(cli_attention_job *job)
     cli_attention_file *file = &job->files[CLI_LAMBDA];
     bool given;
     if (!read_list(job, CLI_LAMBDA, heads * dim, "key head and column", &given)) return false;
-    job->call.lambda = file->own;
+    job->call.lambda = file->values;
     return given || read_array(job, CLI_LAMBDA, (bo_array){.rank = 2, .shape = (size_t[]){heads, dim}},
                                "(key heads, width)", &POSITIVE, &job->call.lambda);
 }
@@ -167,7 +168,7 @@ static bool read_mix(cli_attention_job *job)
     const size_t heads = job->desc.heads;
     bool given;
     if (!read_list(job, CLI_MIX, heads, "head", &given)) return false;
-    job->call.mix = job->files[CLI_MIX].own;
+    job->call.mix = job->files[CLI_MIX].values;
     return given || read_array(job, CLI_MIX, (bo_array){.rank = 1, .shape = (size_t[]){heads}}, "(heads,)", NULL,
                                &job->call.mix);
 }

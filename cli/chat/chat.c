@@ -16,7 +16,7 @@
 
 /* ---- lines of standard input ------------------------------------------------------------------------------------- */
 
-enum { MOST_LINE = 1 << 26 };
+enum { MAX_LINE_BYTES = 1 << 26 };
 
 /* Lines are read without stdio, so that a signal is noticed while the program waits. */
 typedef struct lines {
@@ -81,8 +81,8 @@ static line_outcome next_line(cli_session *session, lines *in, char **out, size_
             return LINE_READ;
         }
         if (in->ended) return LINE_END;
-        if (in->length - in->at > MOST_LINE) {
-            cli_fail(session, "line %zu of standard input has more than %d bytes", in->number + 1, MOST_LINE);
+        if (in->length - in->at > MAX_LINE_BYTES) {
+            cli_fail(session, "line %zu of standard input has more than %d bytes", in->number + 1, MAX_LINE_BYTES);
             return LINE_FAILED;
         }
         const line_outcome outcome = read_more(in);
@@ -98,40 +98,40 @@ static double rate(size_t tokens, double seconds)
     return seconds > 0 ? (double)tokens / seconds : NAN;
 }
 
-static void print_json(const cli_chat_job *job, const cli_chat_answer *answer)
+static void print_json(const cli_chat_job *job, const cli_chat_reply *reply)
 {
     cli_json json = {.out = stdout, .line = true};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "role", "assistant");
     cli_json_add_text(&json, "content", job->messages.items[job->messages.count - 1].content);
-    cli_json_add_count(&json, "prompt_tokens", answer->prompt_tokens);
-    cli_json_add_count(&json, "tokens", answer->tokens);
-    cli_json_add_number(&json, "tokens_per_second", rate(answer->tokens, answer->seconds));
-    cli_json_add_text(&json, "finish_reason", answer->reason);
+    cli_json_add_count(&json, "prompt_tokens", reply->prompt_tokens);
+    cli_json_add_count(&json, "tokens", reply->tokens);
+    cli_json_add_number(&json, "tokens_per_second", rate(reply->tokens, reply->seconds));
+    cli_json_add_text(&json, "finish_reason", reply->reason);
     cli_json_end(&json);
 }
 
 /* Asks the model. False: the program ends, after an error message or on request. */
-static bool ask(cli_chat_job *job, const lines *in, const char *question)
+static bool send_question(cli_chat_job *job, const lines *in, const char *question)
 {
     const bool as_json = job->session->common.json;
-    cli_chat_answer answer;
+    cli_chat_reply reply;
     if (bo_utf8_length(question, strlen(question)) == 0) return true;
-    const cli_chat_outcome outcome = cli_chat_say(job, question, as_json ? NULL : stdout, &answer);
-    const bool answered = outcome == CLI_CHAT_ANSWERED;
-    if (answered && as_json)
-        print_json(job, &answer);
-    else if (answered)
+    const cli_chat_outcome outcome = cli_chat_send(job, question, as_json ? NULL : stdout, &reply);
+    const bool replied = outcome == CLI_CHAT_REPLIED;
+    if (replied && as_json)
+        print_json(job, &reply);
+    else if (replied)
         putchar('\n');
     cli_streams_flush();
-    if (answered) job->session->answered++;
-    if (answered && strcmp(answer.reason, "context") == 0)
+    if (replied) job->session->printed_lines++;
+    if (replied && strcmp(reply.reason, "context") == 0)
         cli_warn(job->session, "the answer ends because the context is full");
-    else if (answered && in->terminal)
-        cli_say(job->session, "            %s tokens, %s tokens per second", cli_count(answer.tokens).s,
-                cli_count((size_t)fmax(rate(answer.tokens, answer.seconds), 0)).s);
-    free(answer.text);
-    if (cli_signal() && cli_signals_forget(SIGINT)) return true; /* Ctrl-C stopped the answer, not the program */
+    else if (replied && in->terminal)
+        cli_note(job->session, "            %s tokens, %s tokens per second", cli_count(reply.tokens).s,
+                 cli_count((size_t)fmax(rate(reply.tokens, reply.seconds), 0)).s);
+    free(reply.text);
+    if (cli_signal() && cli_signals_cancel(SIGINT)) return true; /* Ctrl-C stopped the answer, not the program */
     return !cli_interrupted() && (outcome != CLI_CHAT_REFUSED || in->terminal);
 }
 
@@ -167,8 +167,8 @@ static bool save(cli_chat_job *job)
 /* A slash and one word of letters is a command. */
 static bool is_command(const char *line)
 {
-    const size_t letters = line[0] == '/' ? strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
-    return letters > 0 && line[1 + letters + strspn(line + 1 + letters, " \t")] == 0;
+    const size_t length = line[0] == '/' ? strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
+    return length > 0 && line[1 + length + strspn(line + 1 + length, " \t")] == 0;
 }
 
 static bool names(const char *line, const char *command)
@@ -178,7 +178,7 @@ static bool names(const char *line, const char *command)
 }
 
 /* Returns false if the program ends. */
-static bool obey(cli_chat_job *job, const char *line)
+static bool run_command(cli_chat_job *job, const char *line)
 {
     if (names(line, "/exit") || names(line, "/quit")) return false;
     if (names(line, "/help"))
@@ -199,17 +199,17 @@ static bool obey(cli_chat_job *job, const char *line)
 static bool is_valid(cli_chat_job *job, const lines *in, const char *line, size_t length)
 {
     for (size_t i = 0; i < length;) {
-        const size_t letter = bo_utf8_length(line + i, length - i);
+        const size_t char_bytes = bo_utf8_length(line + i, length - i);
         if (line[i] == 0) {
             cli_fail(job->session, "line %zu of standard input: byte %zu is NUL, which is not supported in messages",
                      in->number, i);
             return false;
         }
-        if (letter == 0) {
+        if (char_bytes == 0) {
             cli_fail(job->session, "line %zu of standard input: byte %zu is not UTF-8", in->number, i);
             return false;
         }
-        i += letter;
+        i += char_bytes;
     }
     return true;
 }
@@ -222,7 +222,7 @@ static int converse(cli_chat_job *job, lines *in)
         size_t length;
         if (in->terminal) fputs("> ", stderr);
         const line_outcome outcome = next_line(job->session, in, &line, &length);
-        if (outcome == LINE_SIGNAL && cli_signals_forget(SIGINT)) {
+        if (outcome == LINE_SIGNAL && cli_signals_cancel(SIGINT)) {
             if (in->terminal) fputc('\n', stderr);
             return CLI_DONE; /* Ctrl-C at the prompt leaves */
         }
@@ -237,8 +237,8 @@ static int converse(cli_chat_job *job, lines *in)
         }
         if (line[strspn(line, " \t")] == 0) continue;
         if (is_command(line)) {
-            if (!obey(job, line)) return CLI_DONE;
-        } else if (!ask(job, in, line)) {
+            if (!run_command(job, line)) return CLI_DONE;
+        } else if (!send_question(job, in, line)) {
             return cli_signal() ? CLI_INTERRUPTED : CLI_FAILED;
         }
     }
@@ -250,15 +250,15 @@ static bool open_template(cli_chat_job *job)
     const bo_chat_template_desc desc = {.directory = job->directory, .path = job->options->template};
     const bo_status status = bo_chat_template_create(context, &desc, &job->chat);
     if (status == BO_OK) return true;
-    char *words = strdup(bo_context_error(context));
+    char *message = strdup(bo_context_error(context));
     if (status == BO_IO && !job->options->template) {
         if (!cli_fail_foreign(job->session, job->directory))
             cli_fail(job->session, "%s; give one with --template FILE, or continue text with bochner generate",
-                     words ? words : bo_status_string(status));
+                     message ? message : bo_status_string(status));
     } else {
         cli_fail_status(job->session, status);
     }
-    free(words);
+    free(message);
     return false;
 }
 
@@ -287,7 +287,7 @@ static int run(cli_chat_job *job)
     if (!cli_chat_open(job)) return CLI_FAILED;
     lines in = {.terminal = isatty(STDIN_FILENO)};
     if (job->options->state) cli_signals_saving();
-    if (in.terminal) cli_say(job->session, "Type a message and Enter; /help lists commands, Ctrl-D leaves.");
+    if (in.terminal) cli_note(job->session, "Type a message and Enter; /help lists commands, Ctrl-D leaves.");
     const int status = converse(job, &in);
     free(in.bytes);
     if (!cli_chat_save(job)) return CLI_FAILED;
@@ -300,7 +300,7 @@ static int chat(void *options, const cli_common *common, const cli_arguments *ar
 {
     const cli_chat_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("chat", "expected one model directory, found %zu arguments", arguments->count);
+        return cli_usage_error("chat", "expected one model directory, found %zu arguments", arguments->count);
     int checked = cli_sampling_check("chat", &o->sampling);
     if (checked == CLI_DONE) checked = cli_outside_model("chat", "state", o->state, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
@@ -324,8 +324,8 @@ static const cli_option rows[] = {
          "resume the conversation of this file, and save it there at the end; the file may be new"),
     COUNT("context", "N", cli_chat_options, context, "maximum number of tokens of a conversation", .low = 2,
           .high = 1 << 30,
-          .otherwise =
-              "that of the training, at most " CLI_DIGITS(CLI_MOST_CONTEXT) "; unlimited for states of a fixed size"),
+          .default_text = "that of the training, at most " CLI_DIGITS(
+              CLI_DEFAULT_MAX_CONTEXT) "; unlimited for states of a fixed size"),
     FLAG("forget", cli_chat_options, forget, "drop the oldest turns if the context is full"),
     SECTION("Template"),
     TEXT("template", "FILE", cli_chat_options, template, "chat template, instead of that of the model"),
@@ -357,8 +357,8 @@ const cli_usage cli_chat_usage = {
                 "  bochner chat model --state talk.chat\n"
                 "  echo 'What is a kernel?' | bochner chat model --greedy --json\n",
     .groups = {{rows, 0}, {cli_sampling_rows, offsetof(cli_chat_options, sampling)}},
-    .essential = {"system", "tokens", "state", "forget", "template", "temperature", "top-k", "top-p", "greedy",
-                  "weights", "device", "seed", "json"},
+    .short_help = {"system", "tokens", "state", "forget", "template", "temperature", "top-k", "top-p", "greedy",
+                   "weights", "device", "seed", "json"},
 };
 
 int cli_chat(int argc, char **argv)

@@ -59,26 +59,26 @@ typedef struct cli_chat_job {
     int32_t eos; /* the tokenizer's token at the end of a turn; -1: none. The end tokens of the model end it as well */
     cli_messages messages;
     uint64_t drawn;
-    bool broken, extrapolates, said_again;
+    bool broken, extrapolates, reread_reported;
 } cli_chat_job;
 
 /* An answer of the model. */
-typedef struct cli_chat_answer {
+typedef struct cli_chat_reply {
     char *text; /* freed with free */
     size_t length, capacity;
     size_t prompt_tokens, tokens; /* prompt_tokens: of the whole conversation; tokens: of the answer */
     double prompt_seconds, seconds;
     const char *reason; /* "end", "stop", "length", "context" or "interrupt" */
-} cli_chat_answer;
+} cli_chat_reply;
 
 typedef enum cli_chat_outcome {
-    CLI_CHAT_ANSWERED,
+    CLI_CHAT_REPLIED,
     CLI_CHAT_REFUSED, /* after a message; the conversation is as before */
     CLI_CHAT_STOPPED  /* on request, before an answer began; the conversation is as before */
 } cli_chat_outcome;
 
 /* Adds a message of the user, and the answer, which is printed to `out` (NULL: nowhere) as it is generated. */
-cli_chat_outcome cli_chat_say(cli_chat_job *job, const char *content, FILE *out, cli_chat_answer *answer);
+cli_chat_outcome cli_chat_send(cli_chat_job *job, const char *content, FILE *out, cli_chat_reply *reply);
 /* Forgets the conversation except the system message. */
 bool cli_chat_reset(cli_chat_job *job);
 /* False after an error message. */

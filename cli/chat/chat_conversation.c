@@ -101,7 +101,7 @@ static bool start_over(cli_chat_job *job)
 }
 
 /* In pieces, so that a long text can be interrupted and shows progress. *stopped: on request. */
-static bool feed(cli_chat_job *job, const bo_ids *ids, size_t from, bool *stopped)
+static bool feed_tokens(cli_chat_job *job, const bo_ids *ids, size_t from, bool *stopped)
 {
     enum { PIECE = 512 };
     bo_context *context = job->session->context;
@@ -123,18 +123,18 @@ static bool feed(cli_chat_job *job, const bo_ids *ids, size_t from, bool *stoppe
 }
 
 /* The number of tokens that can still be read. */
-static uint64_t room_left(const cli_chat_job *job)
+static uint64_t remaining_tokens(const cli_chat_job *job)
 {
-    const uint64_t room = bo_session_remaining(job->reader), tokens = bo_session_tokens(job->reader);
+    const uint64_t remaining = bo_session_remaining(job->reader), tokens = bo_session_tokens(job->reader);
     const uint64_t limit = CLI_GIVEN(job->options, context) ? job->options->context : UINT64_MAX;
     const uint64_t left = limit > tokens ? limit - tokens : 0;
-    return room < left ? room : left;
+    return remaining < left ? remaining : left;
 }
 
 /* The number of tokens of the longest conversation. */
-static uint64_t most_tokens(const cli_chat_job *job)
+static uint64_t context_limit(const cli_chat_job *job)
 {
-    const uint64_t left = room_left(job), tokens = bo_session_tokens(job->reader);
+    const uint64_t left = remaining_tokens(job), tokens = bo_session_tokens(job->reader);
     return left > UINT64_MAX - tokens ? UINT64_MAX : left + tokens;
 }
 
@@ -160,14 +160,14 @@ static bool fit(cli_chat_job *job, bo_ids *ids)
 {
     size_t dropped = 0;
     if (!render_ids(job, ids)) return false;
-    const uint64_t most = most_tokens(job);
-    const size_t spare = job->options->tokens < most / 4 ? job->options->tokens : (size_t)(most / 4);
-    while (ids->count >= most || (dropped > 0 && ids->count + spare > most)) {
+    const uint64_t limit = context_limit(job);
+    const size_t spare = job->options->tokens < limit / 4 ? job->options->tokens : (size_t)(limit / 4);
+    while (ids->count >= limit || (dropped > 0 && ids->count + spare > limit)) {
         if (!job->options->forget || !drop_turn(job)) {
-            if (ids->count < most) break;
+            if (ids->count < limit) break;
             cli_fail(job->session,
                      "the conversation has %s tokens, and the context holds %s: start over with /reset, or give %s",
-                     cli_count(ids->count).s, cli_count((size_t)most).s,
+                     cli_count(ids->count).s, cli_count((size_t)limit).s,
                      job->options->forget ? "a shorter message"
                                           : "--forget to drop the oldest turns, or a larger --context");
             return false;
@@ -177,8 +177,8 @@ static bool fit(cli_chat_job *job, bo_ids *ids)
         if (!render_ids(job, ids)) return false;
     }
     if (dropped == 0) return true;
-    cli_say(job->session, "Context     the oldest %s dropped, and the others are read again: %s of %s tokens",
-            dropped == 1 ? "turn was" : "turns were", cli_count(ids->count).s, cli_count((size_t)most).s);
+    cli_note(job->session, "Context     the oldest %s dropped, and the others are read again: %s of %s tokens",
+             dropped == 1 ? "turn was" : "turns were", cli_count(ids->count).s, cli_count((size_t)limit).s);
     return start_over(job);
 }
 
@@ -186,39 +186,39 @@ static bool fit(cli_chat_job *job, bo_ids *ids)
 static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stopped)
 {
     size_t from = job->broken ? SIZE_MAX : tokens_read(job, ids);
-    if (from != SIZE_MAX && room_left(job) <= ids->count - from) from = SIZE_MAX;
+    if (from != SIZE_MAX && remaining_tokens(job) <= ids->count - from) from = SIZE_MAX;
     if (from == SIZE_MAX) {
-        if (!job->said_again && job->read.count > 0)
-            cli_say(job->session, "State       the conversation is read again from the start: the template renders "
-                                  "earlier turns differently, or they changed");
-        job->said_again = job->said_again || job->read.count > 0;
+        if (!job->reread_reported && job->read.count > 0)
+            cli_note(job->session, "State       the conversation is read again from the start: the template renders "
+                                   "earlier turns differently, or they changed");
+        job->reread_reported = job->reread_reported || job->read.count > 0;
         if (!start_over(job)) return false;
         from = 0;
     }
-    if (!job->extrapolates) job->extrapolates = cli_say_extrapolation(job->session, job->model, ids->count);
-    return feed(job, ids, from, stopped);
+    if (!job->extrapolates) job->extrapolates = cli_report_extrapolation(job->session, job->model, ids->count);
+    return feed_tokens(job, ids, from, stopped);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static void append(cli_chat_answer *answer, const char *bytes, size_t count)
+static void append(cli_chat_reply *reply, const char *bytes, size_t count)
 {
-    if (answer->capacity - answer->length < count + 1) {
-        const size_t capacity = 2 * answer->capacity + count + 256;
+    if (reply->capacity - reply->length < count + 1) {
+        const size_t capacity = 2 * reply->capacity + count + 256;
         char *larger = cli_allocate(capacity, 1, "an answer");
-        if (answer->length) memcpy(larger, answer->text, answer->length);
-        free(answer->text);
-        answer->text = larger;
-        answer->capacity = capacity;
+        if (reply->length) memcpy(larger, reply->text, reply->length);
+        free(reply->text);
+        reply->text = larger;
+        reply->capacity = capacity;
     }
-    memcpy(answer->text + answer->length, bytes, count);
-    answer->length += count;
-    answer->text[answer->length] = 0;
+    memcpy(reply->text + reply->length, bytes, count);
+    reply->length += count;
+    reply->text[reply->length] = 0;
 }
 
 /* A sampler per answer, with the latest tokens and the random numbers of the conversation: a conversation that was
  * saved and resumed continues as if it had not been. */
-static bool make_sampler(cli_chat_job *job, bo_sampler **out)
+static bool create_sampler(cli_chat_job *job, bo_sampler **out)
 {
     enum { WINDOW = 64 };
     const cli_chat_options *o = job->options;
@@ -231,38 +231,38 @@ static bool make_sampler(cli_chat_job *job, bo_sampler **out)
 }
 
 /* An answer that is being generated. */
-typedef struct answering {
+typedef struct reply_writer {
     cli_chat_job *job;
-    cli_chat_answer *answer;
+    cli_chat_reply *reply;
     FILE *out;    /* NULL: it is not printed */
     int32_t last; /* the token that was chosen last, which the session has not read; -1: none */
-} answering;
+} reply_writer;
 
-static bool take(void *user, const bo_token *token)
+static bool append_token(void *user, const bo_token *token)
 {
     static const char *const reasons[] = {"", "end", "stop", "length", "context", "interrupt"};
-    answering *a = user;
-    append(a->answer, token->text, token->bytes);
+    reply_writer *a = user;
+    append(a->reply, token->text, token->bytes);
     a->job->drawn = token->drawn;
     if (token->bytes && a->out) {
         fwrite(token->text, 1, token->bytes, a->out);
         cli_streams_flush();
     }
-    if (token->end != BO_GENERATE_CONTINUES) a->answer->reason = reasons[token->end];
+    if (token->end != BO_GENERATE_CONTINUES) a->reply->reason = reasons[token->end];
     if (token->id < 0 || token->end == BO_GENERATE_END_TOKEN) {
         if (token->id >= 0 && a->last >= 0) add_id(&a->job->read, a->last);
         return true;
     }
     if (a->last >= 0) add_id(&a->job->read, a->last);
     a->last = token->id;
-    a->answer->tokens++;
+    a->reply->tokens++;
     return !cli_interrupted();
 }
 
 /* The token that was chosen last is not read: it is part of what the next turn reads. */
-static bool generate(cli_chat_job *job, bo_sampler *sampler, FILE *out, cli_chat_answer *answer)
+static bool generate(cli_chat_job *job, bo_sampler *sampler, FILE *out, cli_chat_reply *reply)
 {
-    answering a = {.job = job, .answer = answer, .out = out, .last = -1};
+    reply_writer a = {.job = job, .reply = reply, .out = out, .last = -1};
     const bo_generate_desc desc = {.max_tokens = job->options->tokens,
                                    .stops = job->options->stops.items,
                                    .stop_count = job->options->stops.count,
@@ -273,40 +273,40 @@ static bool generate(cli_chat_job *job, bo_sampler *sampler, FILE *out, cli_chat
                                    .end_count = job->eos >= 0,
                                    .keep_bytes = true,
                                    .leave_last = true};
-    const bo_status status = bo_generate(job->session->context, job->model, &desc, take, &a);
+    const bo_status status = bo_generate(job->session->context, job->model, &desc, append_token, &a);
     job->broken = status != BO_OK && status != BO_CANCELED;
     return status == BO_CANCELED || ok(job, status);
 }
 
-static bool answer_question(cli_chat_job *job, FILE *out, cli_chat_answer *answer)
+static bool generate_reply(cli_chat_job *job, FILE *out, cli_chat_reply *reply)
 {
     bo_sampler *sampler = NULL;
     const double start = cli_now();
-    append(answer, "", 0);
-    const bool done = make_sampler(job, &sampler) && generate(job, sampler, out, answer);
-    answer->seconds = cli_now() - start;
+    append(reply, "", 0);
+    const bool done = create_sampler(job, &sampler) && generate(job, sampler, out, reply);
+    reply->seconds = cli_now() - start;
     bo_sampler_destroy(sampler);
     return done;
 }
 
-cli_chat_outcome cli_chat_say(cli_chat_job *job, const char *content, FILE *out, cli_chat_answer *answer)
+cli_chat_outcome cli_chat_send(cli_chat_job *job, const char *content, FILE *out, cli_chat_reply *reply)
 {
     bo_ids ids = {0};
     bool stopped = false;
     const double start = cli_now();
-    *answer = (cli_chat_answer){0};
+    *reply = (cli_chat_reply){0};
     cli_messages_add(&job->messages, "user", content, strlen(content));
     bool done = fit(job, &ids) && read_conversation(job, &ids, &stopped);
-    answer->prompt_tokens = ids.count;
-    answer->prompt_seconds = cli_now() - start;
+    reply->prompt_tokens = ids.count;
+    reply->prompt_seconds = cli_now() - start;
     bo_ids_free(&ids);
-    if (done && !stopped) done = answer_question(job, out, answer);
+    if (done && !stopped) done = generate_reply(job, out, reply);
     if (!done || stopped) {
         cli_messages_drop(&job->messages, job->messages.count - 1, 1);
         return stopped ? CLI_CHAT_STOPPED : CLI_CHAT_REFUSED;
     }
-    cli_messages_add(&job->messages, "assistant", answer->text, answer->length);
-    return CLI_CHAT_ANSWERED;
+    cli_messages_add(&job->messages, "assistant", reply->text, reply->length);
+    return CLI_CHAT_REPLIED;
 }
 
 bool cli_chat_reset(cli_chat_job *job)
@@ -328,7 +328,7 @@ bool cli_chat_save(cli_chat_job *job)
     file.ids = job->read;
     if (!ok(job, bo_session_save(context, job->reader, &(bo_sink){.bytes = &file.state, .size = &file.state_bytes})))
         return false;
-    const bo_status status = cli_wrote(job->session, path, cli_chat_file_save(context, path, &file));
+    const bo_status status = cli_record_output(job->session, path, cli_chat_file_save(context, path, &file));
     bo_free(file.state);
     return ok(job, status);
 }
@@ -336,11 +336,12 @@ bool cli_chat_save(cli_chat_job *job)
 static bool open_reader(cli_chat_job *job, size_t before)
 {
     const bo_model_desc *model = bo_model_describe(job->model);
-    const size_t usual = model->context < CLI_MOST_CONTEXT ? model->context : CLI_MOST_CONTEXT;
-    size_t capacity = CLI_GIVEN(job->options, context) ? job->options->context : usual;
+    const size_t default_capacity = model->context < CLI_DEFAULT_MAX_CONTEXT ? model->context : CLI_DEFAULT_MAX_CONTEXT;
+    size_t capacity = CLI_GIVEN(job->options, context) ? job->options->context : default_capacity;
     if (capacity < before && !CLI_GIVEN(job->options, context)) capacity = before;
     const bo_session_desc desc = {.capacity = capacity};
-    job->extrapolates = CLI_GIVEN(job->options, context) && cli_say_extrapolation(job->session, job->model, capacity);
+    job->extrapolates =
+        CLI_GIVEN(job->options, context) && cli_report_extrapolation(job->session, job->model, capacity);
     return ok(job, bo_session_create(job->session->context, job->model, &desc, &job->reader));
 }
 
@@ -375,8 +376,8 @@ static bool resume(cli_chat_job *job, const void *bytes, size_t size)
         job->drawn = file.drawn;
         for (size_t i = 0; i < file.ids.count; i++) add_id(&job->read, file.ids.items[i]);
         file.messages = (cli_messages){0};
-        cli_say(job->session, "State       %s: %s messages, %s tokens", job->options->state,
-                cli_count(job->messages.count).s, cli_count(job->read.count).s);
+        cli_note(job->session, "State       %s: %s messages, %s tokens", job->options->state,
+                 cli_count(job->messages.count).s, cli_count(job->read.count).s);
     }
     cli_chat_file_free(&file);
     return done;
@@ -412,7 +413,7 @@ static bool open_model(cli_chat_job *job)
                                            &(bo_model_load_desc){.storage = job->options->weights}, &job->model);
     if (status != BO_OK) return cli_fail_model(job->session, job->directory, status), false;
     const bo_model_task task = bo_model_describe(job->model)->task;
-    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, job->directory, task), false;
+    if (task != BO_MODEL_TASK_LANGUAGE) return cli_fail_task(job->session, job->directory, task), false;
     job->tokenizer = bo_model_tokenizer(job->model);
     if (!job->tokenizer)
         cli_fail(job->session, "%s: no tokenizer.json, which is needed to convert tokens to text", job->directory);

@@ -16,10 +16,10 @@ static char *valid_text(const char *text, size_t bytes)
     static const char replacement[] = "\xef\xbf\xbd";
     char *out = cli_allocate(3 * bytes + 1, 1, "a message"), *to = out;
     for (size_t i = 0; i < bytes;) {
-        const size_t letter = text[i] ? bo_utf8_length(text + i, bytes - i) : 0;
-        memcpy(to, letter ? text + i : replacement, letter ? letter : 3);
-        to += letter ? letter : 3;
-        i += letter ? letter : 1;
+        const size_t char_bytes = text[i] ? bo_utf8_length(text + i, bytes - i) : 0;
+        memcpy(to, char_bytes ? text + i : replacement, char_bytes ? char_bytes : 3);
+        to += char_bytes ? char_bytes : 3;
+        i += char_bytes ? char_bytes : 1;
     }
     return out;
 }
@@ -116,9 +116,9 @@ bo_status cli_chat_file_save(bo_context *context, const char *path, const cli_ch
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static bool refuse(char why[256], const char *words)
+static bool refuse(char why[256], const char *reason)
 {
-    snprintf(why, 256, "%s", words);
+    snprintf(why, 256, "%s", reason);
     return false;
 }
 

@@ -10,20 +10,20 @@
 static char *variables_of(const cli_chat_job *job, const char *line)
 {
     bo_json *json = bo_json_read_all(line), *all = bo_json_is(json, BO_JSON_ARRAY) ? bo_json_new(BO_JSON_OBJECT) : json,
-            *others, *item;
+            *rest, *item;
     if (bo_json_is(json, BO_JSON_ARRAY)) bo_json_put(all, "messages", json);
-    others = bo_json_is(all, BO_JSON_OBJECT) && job->options->variables
-                 ? bo_json_read(job->options->variables, strlen(job->options->variables), NULL)
-                 : NULL;
-    while (bo_json_is(others, BO_JSON_OBJECT) && (item = others->child) != NULL) {
-        bo_json_detach(others, item);
+    rest = bo_json_is(all, BO_JSON_OBJECT) && job->options->variables
+               ? bo_json_read(job->options->variables, strlen(job->options->variables), NULL)
+               : NULL;
+    while (bo_json_is(rest, BO_JSON_OBJECT) && (item = rest->child) != NULL) {
+        bo_json_detach(rest, item);
         if (bo_json_member(all, item->key))
             bo_json_delete(item);
         else
             bo_json_put(all, item->key, item);
     }
     char *text = bo_json_is(all, BO_JSON_OBJECT) ? bo_json_print(all) : NULL;
-    bo_json_delete(others);
+    bo_json_delete(rest);
     bo_json_delete(all);
     return text;
 }
@@ -60,10 +60,10 @@ static bool render(cli_chat_job *job, const char *line, size_t length, size_t nu
 
 int cli_chat_render(cli_chat_job *job)
 {
-    enum { MOST = 1 << 28 };
+    enum { MAX_BYTES = 1 << 28 };
     void *input;
     size_t size, number = 1;
-    const bo_status status = bo_file_load(job->session->context, "-", MOST, &input, &size);
+    const bo_status status = bo_file_load(job->session->context, "-", MAX_BYTES, &input, &size);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     bool done = true;
     for (char *line = input, *end; line < (char *)input + size && !cli_interrupted(); line = end + 1, number++) {

@@ -10,7 +10,7 @@
 
 /* CLI_INTERRUPTED: work ended because of cli_interrupted(); main turns it, and a failure after a signal, into the exit
  * status of the signal. */
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USE = 2, CLI_INTERRUPTED = 130 };
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE_ERROR = 2, CLI_INTERRUPTED = 130 };
 
 /* Parses the command line into `options`, the zeroed struct of options of the command (options.h), and runs the
  * command. Returns the exit status. */
@@ -71,11 +71,11 @@ typedef struct cli_session {
     cli_ranks ranks;
     bo_context *context;
     cli_progress progress;
-    bool terse;       /* notes of the library are not printed */
-    size_t answered;  /* lines and rows that were written to standard output */
-    size_t generated; /* tokens whose text was written to standard output */
-    size_t files;     /* files and directories that were written … */
-    char names[1024]; /* … and their names, separated by commas */
+    bool terse;           /* notes of the library are not printed */
+    size_t printed_lines; /* lines and rows that were written to standard output */
+    size_t generated;     /* tokens whose text was written to standard output */
+    size_t files;         /* files and directories that were written … */
+    char names[1024];     /* … and their names, separated by commas */
 } cli_session;
 
 /* Returns false after a message. Signals request long work to stop (signals.h). */
@@ -93,20 +93,20 @@ bool cli_session_open_in(cli_session *session, const char *command, const cli_co
                          cli_compute compute);
 void cli_session_close(cli_session *session);
 
-void cli_say(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr; not with --quiet */
+void cli_note(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* a note on stderr; not with --quiet */
 /* One line on stderr at the end of a command, "Next: " and a command to run next that works when it is pasted;
  * nothing with --quiet or --json. Call it after everything else was printed. */
-void cli_say_next(const cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
+void cli_suggest_next(const cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 void cli_warn(cli_session *session, const char *format, ...) BO_PRINTF(2, 3); /* even with --quiet */
 /* Prints an error and returns the exit status; the second prints the message of the context. In a parallel job they
  * end all ranks and do not return. */
 int cli_fail(cli_session *session, const char *format, ...) BO_PRINTF(2, 3);
 int cli_fail_status(cli_session *session, bo_status status);
-int cli_wrong_use(const char *command, const char *format, ...) BO_PRINTF(2, 3);
+int cli_usage_error(const char *command, const char *format, ...) BO_PRINTF(2, 3);
 
 /* Records a file or directory for the message of a later stop if `status`, that of writing it, is BO_OK. Returns
  * `status`. */
-bo_status cli_wrote(cli_session *session, const char *path, bo_status status);
+bo_status cli_record_output(cli_session *session, const char *path, bo_status status);
 
 /* Checks before the work that a file can be written there. Returns false after a message. */
 bool cli_can_write(cli_session *session, const char *path);

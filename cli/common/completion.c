@@ -11,24 +11,24 @@ typedef struct script {
 
 typedef void (*row_fn)(FILE *out, const cli_usage *usage, const cli_option *row);
 
-static void each_row(FILE *out, const cli_usage *usage, row_fn put)
+static void each_row(FILE *out, const cli_usage *usage, row_fn write)
 {
     for (size_t g = 0; g <= CLI_GROUPS; g++) {
         const cli_option *row = g < CLI_GROUPS ? usage->groups[g].rows : cli_common_rows;
         for (; row && row->type != CLI_END; row++)
-            if (row->type != CLI_SECTION) put(out, usage, row);
+            if (row->type != CLI_SECTION) write(out, usage, row);
     }
 }
 
 typedef void (*usage_fn)(FILE *out, const cli_usage *usage);
 
-static void each_usage(const cli_listed *command, usage_fn put, FILE *out)
+static void each_usage(const cli_listed *command, usage_fn write, FILE *out)
 {
-    for (size_t k = 0; k < CLI_USAGES && command->usages[k]; k++) put(out, command->usages[k]);
+    for (size_t k = 0; k < CLI_USAGES && command->usages[k]; k++) write(out, command->usages[k]);
 }
 
 /* A part of every command; the program of an external command prints its own. */
-static void put_parts(const script *s, const char *shell, const char *part)
+static void write_parts(const script *s, const char *shell, const char *part)
 {
     for (size_t i = 0; i < s->count; i++) {
         if (s->commands[i]->external)
@@ -39,7 +39,7 @@ static void put_parts(const script *s, const char *shell, const char *part)
 }
 
 /* Names of the values of an option, or "auto"; nothing if it takes other values. */
-static void put_values(FILE *out, const cli_option *row)
+static void write_values(FILE *out, const cli_option *row)
 {
     const char *between = "";
     if (row->type == CLI_REAL_OR_AUTO) fputs("auto", out);
@@ -60,9 +60,10 @@ static bool may_be_file(const cli_option *row)
     return row->type == CLI_TEXT || row->type == CLI_LIST;
 }
 
-static void put_verbs(FILE *out, const cli_usage *usage)
+static void write_verbs(FILE *out, const cli_usage *usage)
 {
-    for (size_t i = 0; i < CLI_VERBS && usage->verbs[i]; i++) fprintf(out, "%s%s", i ? " " : "", usage->verbs[i]);
+    for (size_t i = 0; i < CLI_SUBCOMMANDS && usage->subcommands[i]; i++)
+        fprintf(out, "%s%s", i ? " " : "", usage->subcommands[i]);
 }
 
 /* "bench attention": the second word. */
@@ -72,14 +73,14 @@ static const char *subject_of(const cli_usage *usage)
     return space ? space + 1 : usage->command;
 }
 
-static void put_subjects(FILE *out, const cli_listed *command)
+static void write_subjects(FILE *out, const cli_listed *command)
 {
     for (size_t k = 0; k < CLI_USAGES && command->usages[k]; k++)
         fprintf(out, "%s%s", k ? " " : "", subject_of(command->usages[k]));
 }
 
 /* Text within single quotes, with a backslash before each of the characters `special`. */
-static void put_quoted(FILE *out, const char *text, const char *special, const char *quote)
+static void write_quoted(FILE *out, const char *text, const char *special, const char *quote)
 {
     for (; *text; text++) {
         if (*text == '\'') {
@@ -93,43 +94,43 @@ static void put_quoted(FILE *out, const char *text, const char *special, const c
 
 /* ---- bash -------------------------------------------------------------------------------------------------------- */
 
-static void put_bash_name(FILE *out, const cli_usage *usage, const cli_option *row)
+static void write_bash_name(FILE *out, const cli_usage *usage, const cli_option *row)
 {
     (void)usage;
     fprintf(out, "--%s ", row->name);
 }
 
-static void put_bash_values(FILE *out, const cli_usage *usage, const cli_option *row)
+static void write_bash_values(FILE *out, const cli_usage *usage, const cli_option *row)
 {
     (void)usage;
     if (!has_values(row)) return;
     fprintf(out, "        --%s) values='", row->name);
-    put_values(out, row);
+    write_values(out, row);
     fputs("' ;;\n", out);
 }
 
-static void put_bash_usage(FILE *out, const cli_usage *usage)
+static void write_bash_usage(FILE *out, const cli_usage *usage)
 {
     fprintf(out, "    '%s')\n        verbs='", usage->command);
-    put_verbs(out, usage);
+    write_verbs(out, usage);
     fputs("'\n        options='", out);
-    each_row(out, usage, put_bash_name);
+    each_row(out, usage, write_bash_name);
     fputs("--help --help-all'\n        case $prev in\n", out);
-    each_row(out, usage, put_bash_values);
+    each_row(out, usage, write_bash_values);
     fputs("        esac\n        ;;\n", out);
 }
 
-static void put_bash_names(FILE *out, const cli_listed *command)
+static void write_bash_names(FILE *out, const cli_listed *command)
 {
     fprintf(out, "    if [ \"$command\" = %s ]; then\n        if [ \"$COMP_CWORD\" -eq 2 ]; then\n", command->name);
     fputs("            COMPREPLY=($(compgen -W '", out);
-    put_subjects(out, command);
+    write_subjects(out, command);
     fputs(" --help --help-all' -- \"$cur\"))\n            return\n        fi\n"
           "        command=\"$command ${COMP_WORDS[2]}\"\n        first=3\n    fi\n",
           out);
 }
 
-static void put_bash(const script *s)
+static void write_bash(const script *s)
 {
     FILE *out = s->out;
     fputs("# Completion of bochner in bash; printed by: bochner completion bash\n"
@@ -145,9 +146,9 @@ static void put_bash(const script *s)
           out);
     for (size_t i = 0; i < s->count; i++) fprintf(out, "%s ", s->commands[i]->name);
     fputs("--help --version' -- \"$cur\"))\n        return\n    fi\n", out);
-    put_parts(s, "bash", "names");
+    write_parts(s, "bash", "names");
     fputs("    case $command in\n", out);
-    put_parts(s, "bash", "options");
+    write_parts(s, "bash", "options");
     fputs("    esac\n    if [ \"$command\" = help ]; then\n        verbs='", out);
     for (size_t i = 0; i < s->count; i++) fprintf(out, "%s%s", i ? " " : "", s->commands[i]->name);
     fputs("'\n        options=--all\n    fi\n"
@@ -164,22 +165,22 @@ static void put_bash(const script *s)
 
 static const char zsh_special[] = "[]:\\", zsh_quote[] = "'\\''";
 
-static void put_zsh_row(FILE *out, const cli_usage *usage, const cli_option *row)
+static void write_zsh_row(FILE *out, const cli_usage *usage, const cli_option *row)
 {
     (void)usage;
     char *summary = cli_help_summary(row);
     fprintf(out, "            '%s--%s%s[", row->type == CLI_LIST ? "*" : "", row->name,
             row->type == CLI_FLAG ? "" : "=");
-    put_quoted(out, summary, zsh_special, zsh_quote);
+    write_quoted(out, summary, zsh_special, zsh_quote);
     fputs("]", out);
     free(summary);
     if (row->type != CLI_FLAG) {
         putc(':', out);
-        put_quoted(out, row->argument, zsh_special, zsh_quote);
+        write_quoted(out, row->argument, zsh_special, zsh_quote);
         putc(':', out);
         if (has_values(row)) {
             putc('(', out);
-            put_values(out, row);
+            write_values(out, row);
             putc(')', out);
         } else
             fputs(may_be_file(row) ? "_files" : " ", out);
@@ -187,32 +188,32 @@ static void put_zsh_row(FILE *out, const cli_usage *usage, const cli_option *row
     fputs("' \\\n", out);
 }
 
-static void put_zsh_usage(FILE *out, const cli_usage *usage)
+static void write_zsh_usage(FILE *out, const cli_usage *usage)
 {
     fprintf(out, "    ('%s')\n        _arguments \\\n", usage->command);
-    each_row(out, usage, put_zsh_row);
+    each_row(out, usage, write_zsh_row);
     fputs("            '--help[print the most common options]' \\\n"
           "            '--help-all[print all options]' \\\n",
           out);
-    if (usage->verbs[0]) {
+    if (usage->subcommands[0]) {
         fputs("            '1:action:(", out);
-        put_verbs(out, usage);
+        write_verbs(out, usage);
         fputs(")' \\\n", out);
     }
     fputs("            '*:file:_files'\n        ;;\n", out);
 }
 
-static void put_zsh_names(FILE *out, const cli_listed *command)
+static void write_zsh_names(FILE *out, const cli_listed *command)
 {
     fprintf(out, "    if [[ $command = %s ]]; then\n        if (( CURRENT == 2 )); then\n            compadd -- ",
             command->name);
-    put_subjects(out, command);
+    write_subjects(out, command);
     fputs("\n            return\n        fi\n"
           "        command=\"$command $words[2]\"\n        shift words\n        (( CURRENT-- ))\n    fi\n",
           out);
 }
 
-static void put_zsh(const script *s)
+static void write_zsh(const script *s)
 {
     FILE *out = s->out;
     fputs("#compdef bochner\n"
@@ -221,7 +222,7 @@ static void put_zsh(const script *s)
           out);
     for (size_t i = 0; i < s->count; i++) {
         fprintf(out, "        '%s:", s->commands[i]->name);
-        put_quoted(out, s->commands[i]->summary, ":\\", zsh_quote);
+        write_quoted(out, s->commands[i]->summary, ":\\", zsh_quote);
         fputs("'\n", out);
     }
     fputs(
@@ -230,9 +231,9 @@ static void put_zsh(const script *s)
         "    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
         "    if [[ $command = help ]]; then\n        _describe -t commands command commands\n        return\n    fi\n",
         out);
-    put_parts(s, "zsh", "names");
+    write_parts(s, "zsh", "names");
     fputs("    case $command in\n", out);
-    put_parts(s, "zsh", "options");
+    write_parts(s, "zsh", "options");
     fputs("    esac\n}\n\n"
           "if [[ $funcstack[1] = _bochner ]]; then\n    _bochner \"$@\"\nelse\n    compdef _bochner bochner\nfi\n",
           out);
@@ -242,44 +243,44 @@ static void put_zsh(const script *s)
 
 static const char fish_special[] = "\\", fish_quote[] = "\\'";
 
-static void put_fish_row(FILE *out, const cli_usage *usage, const cli_option *row)
+static void write_fish_row(FILE *out, const cli_usage *usage, const cli_option *row)
 {
     char *summary = cli_help_summary(row);
     fprintf(out, "complete -c bochner -n '__bochner_is %s' -l %s", usage->command, row->name);
     if (row->type != CLI_FLAG) fputs(may_be_file(row) ? " -r" : " -x", out);
     if (has_values(row)) {
         fputs(" -a '", out);
-        put_values(out, row);
+        write_values(out, row);
         putc('\'', out);
     }
     fputs(" -d '", out);
-    put_quoted(out, summary, fish_special, fish_quote);
+    write_quoted(out, summary, fish_special, fish_quote);
     fputs("'\n", out);
     free(summary);
 }
 
-static void put_fish_usage(FILE *out, const cli_usage *usage)
+static void write_fish_usage(FILE *out, const cli_usage *usage)
 {
-    if (usage->verbs[0]) {
+    if (usage->subcommands[0]) {
         fprintf(out, "complete -c bochner -n '__bochner_is %s; and __bochner_after 2' -f -a '", usage->command);
-        put_verbs(out, usage);
+        write_verbs(out, usage);
         fputs("'\n", out);
     }
-    each_row(out, usage, put_fish_row);
+    each_row(out, usage, write_fish_row);
     fprintf(out,
             "complete -c bochner -n '__bochner_is %s' -l help -d 'print the most common options'\n"
             "complete -c bochner -n '__bochner_is %s' -l help-all -d 'print all options'\n",
             usage->command, usage->command);
 }
 
-static void put_fish_names(FILE *out, const cli_listed *command)
+static void write_fish_names(FILE *out, const cli_listed *command)
 {
     fprintf(out, "complete -c bochner -n '__bochner_is %s; and __bochner_after 2' -f -a '", command->name);
-    put_subjects(out, command);
+    write_subjects(out, command);
     fputs("'\n", out);
 }
 
-static void put_fish(const script *s)
+static void write_fish(const script *s)
 {
     FILE *out = s->out;
     fputs("# Completion of bochner in fish; printed by: bochner completion fish\n"
@@ -297,26 +298,26 @@ static void put_fish(const script *s)
         for (int help = 0; help < 2; help++) {
             fprintf(out, "complete -c bochner -n '%s' -f -a %s -d '",
                     help ? "__bochner_is help; and __bochner_after 2" : "__bochner_after 1", s->commands[i]->name);
-            put_quoted(out, s->commands[i]->summary, fish_special, fish_quote);
+            write_quoted(out, s->commands[i]->summary, fish_special, fish_quote);
             fputs("'\n", out);
         }
-    put_parts(s, "fish", "names");
-    put_parts(s, "fish", "options");
+    write_parts(s, "fish", "names");
+    write_parts(s, "fish", "options");
 }
 
 /* ---- all shells -------------------------------------------------------------------------------------------------- */
 
 typedef struct shell_script {
     const char *name;
-    void (*put)(const script *s);
-    void (*put_names)(FILE *out, const cli_listed *command);
-    usage_fn put_usage;
+    void (*write)(const script *s);
+    void (*write_names)(FILE *out, const cli_listed *command);
+    usage_fn write_usage;
 } shell_script;
 
 static const shell_script shells[] = {
-    {"bash", put_bash, put_bash_names, put_bash_usage},
-    {"zsh", put_zsh, put_zsh_names, put_zsh_usage},
-    {"fish", put_fish, put_fish_names, put_fish_usage},
+    {"bash", write_bash, write_bash_names, write_bash_usage},
+    {"zsh", write_zsh, write_zsh_names, write_zsh_usage},
+    {"fish", write_fish, write_fish_names, write_fish_usage},
 };
 
 static const shell_script *find_shell(const char *name)
@@ -332,9 +333,9 @@ bool cli_completion_part(const char *shell, const char *part, const cli_listed *
     const bool names = strcmp(part, "names") == 0;
     if (!found || (!names && strcmp(part, "options") != 0)) return false;
     if (!names)
-        each_usage(command, found->put_usage, out);
+        each_usage(command, found->write_usage, out);
     else if (command->usages[1]) /* the first word is a subject */
-        found->put_names(out, command);
+        found->write_names(out, command);
     return true;
 }
 
@@ -342,6 +343,6 @@ bool cli_completion(const char *shell, const cli_listed *const *commands, size_t
 {
     const shell_script *found = find_shell(shell);
     const script s = {commands, count, out};
-    if (found) found->put(&s);
+    if (found) found->write(&s);
     return found != NULL;
 }

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 20 };                   /* bytes */
+enum { MAX_FILE_BYTES = 1 << 20 };         /* bytes */
 static const char CHECKSUM[] = "checksum"; /* the first member of a file that cli_config_print wrote */
 
 typedef struct word_list {
     char **items;
-    int count, room;
+    int count, capacity;
 } word_list;
 
-static bool wrong(const char *command, const char *path, const char *what)
+static bool print_error(const char *command, const char *path, const char *what)
 {
     cli_streams_print("bochner %s: %s: %s\n", command, path, what);
     return false;
@@ -25,15 +25,15 @@ static bool wrong(const char *command, const char *path, const char *what)
 
 static void add(word_list *list, const char *name, const char *value)
 {
-    if (list->count == list->room) {
-        char **larger = cli_allocate((size_t)(list->room = 2 * list->room + 16), sizeof *larger, "options");
+    if (list->count == list->capacity) {
+        char **larger = cli_allocate((size_t)(list->capacity = 2 * list->capacity + 16), sizeof *larger, "options");
         if (list->count) memcpy(larger, list->items, (size_t)list->count * sizeof *larger);
         free(list->items);
         list->items = larger;
     }
-    const size_t room = strlen(name) + (value ? strlen(value) : 0) + 4;
-    char *word = cli_allocate(room, 1, "an option");
-    snprintf(word, room, "--%s%s%s", name, value ? "=" : "", value ? value : "");
+    const size_t size = strlen(name) + (value ? strlen(value) : 0) + 4;
+    char *word = cli_allocate(size, 1, "an option");
+    snprintf(word, size, "--%s%s%s", name, value ? "=" : "", value ? value : "");
     list->items[list->count++] = word;
 }
 
@@ -49,11 +49,11 @@ static const char *skip_string(const char *text)
  * is parsed from text in any case. To be freed. */
 static char *quote_long_numbers(const char *text)
 {
-    enum { MOST_DIGITS = 15 };
+    enum { MAX_EXACT_DIGITS = 15 };
     char *copy = cli_allocate(strlen(text) * 9 / 8 + 1, 1, "options"), *to = copy; /* 2 quotes per 16 digits */
     while (*text) {
         const char *end = *text == '"' ? skip_string(text) : text + strspn(text, "+-.0123456789eE");
-        const bool wide = strspn(text, "0123456789") == (size_t)(end - text) && end - text > MOST_DIGITS;
+        const bool wide = strspn(text, "0123456789") == (size_t)(end - text) && end - text > MAX_EXACT_DIGITS;
         if (end == text) end++;
         if (wide) *to++ = '"';
         memcpy(to, text, (size_t)(end - text));
@@ -88,13 +88,13 @@ static bool add_member(word_list *list, const bo_json *member)
     return fine;
 }
 
-static bool take(const char *command, const char *path, const char *text, word_list *list)
+static bool parse_object(const char *command, const char *path, const char *text, word_list *list)
 {
     char *quoted = quote_long_numbers(text);
     bo_json *json = bo_json_read_all(quoted);
     free(quoted);
     bool fine = bo_json_is(json, BO_JSON_OBJECT);
-    if (!fine) wrong(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");
+    if (!fine) print_error(command, path, json ? "expected a JSON object of options" : "the JSON is malformed");
     for (const bo_json *member = fine ? json->child : NULL; member && fine; member = member->next) {
         if (strcmp(member->key, CHECKSUM) == 0) continue;
         fine = add_member(list, member);
@@ -113,10 +113,10 @@ static char *read_text(const char *command, const char *path, size_t *length)
     bo_context *context;
     void *text = NULL;
     if (bo_context_create(&one, &context) != BO_OK) {
-        wrong(command, path, "out of memory");
+        print_error(command, path, "out of memory");
         return NULL;
     }
-    bo_status status = bo_file_load(context, path, MOST, &text, length);
+    bo_status status = bo_file_load(context, path, MAX_FILE_BYTES, &text, length);
     if (status == BO_OK) status = bo_json_check(context, path, text, *length);
     if (status != BO_OK) {
         cli_streams_print("bochner %s: %s\n", command, bo_context_error(context));
@@ -127,24 +127,24 @@ static char *read_text(const char *command, const char *path, size_t *length)
     return text;
 }
 
-cli_parsed cli_config_read(const char *command, const char *path, int *count, char ***words)
+cli_parsed cli_config_read(const char *command, const char *path, int *count, char ***args)
 {
     word_list list = {0};
     size_t length;
     char *text = read_text(command, path, &length);
     *count = 0;
-    *words = NULL;
+    *args = NULL;
     if (!text) return CLI_UNREADABLE;
-    const bool fine = take(command, path, text, &list);
+    const bool fine = parse_object(command, path, text, &list);
     bo_free(text);
     if (fine) {
         *count = list.count;
-        *words = list.items;
+        *args = list.items;
         return CLI_PARSED;
     }
     for (int i = 0; i < list.count; i++) free(list.items[i]);
     free(list.items);
-    return CLI_WRONG;
+    return CLI_PARSE_ERROR;
 }
 
 /* ---- into a file ------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-bool cli_read_counts(const char *command, const char *option, const char *text, size_t least, size_t most,
+bool cli_read_counts(const char *command, const char *option, const char *text, size_t lower, size_t upper,
                      cli_counts *out)
 {
     out->count = 0;
@@ -11,11 +11,11 @@ bool cli_read_counts(const char *command, const char *option, const char *text, 
         char *end;
         errno = 0;
         unsigned long long value = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : 0;
-        bool fits = errno == 0 && value >= least && value <= most && out->count < CLI_COUNTS &&
+        bool fits = errno == 0 && value >= lower && value <= upper && out->count < CLI_COUNTS &&
                     (*end == ',' || *end == 0) && (out->count == 0 || value > out->items[out->count - 1]);
         if (!fits) {
-            cli_wrong_use(command, "--%s: expected up to %d ascending numbers from %zu to %zu, found '%s'", option,
-                          CLI_COUNTS, least, most, text);
+            cli_usage_error(command, "--%s: expected up to %d ascending numbers from %zu to %zu, found '%s'", option,
+                            CLI_COUNTS, lower, upper, text);
             return false;
         }
         out->items[out->count++] = (size_t)value;

@@ -11,7 +11,7 @@ typedef struct cli_counts {
 } cli_counts;
 
 /* Reads integers in ascending order, separated by commas. Returns false after a message. */
-bool cli_read_counts(const char *command, const char *option, const char *text, size_t least, size_t most,
+bool cli_read_counts(const char *command, const char *option, const char *text, size_t lower, size_t upper,
                      cli_counts *out);
 
 #endif

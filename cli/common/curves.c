@@ -19,7 +19,7 @@ void cli_curves_add(cli_curves *curves, const char *name, double x, double y)
 static void draw(FILE *pipe, const char *path, const void *what)
 {
     const cli_drawing *d = what;
-    cli_picture_begin(pipe, path, strstr(d->key, "outside") ? 860 : 720, 480, 12);
+    cli_plot_begin(pipe, path, strstr(d->key, "outside") ? 860 : 720, 480, 12);
     fprintf(pipe,
             "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\nset key %s Left reverse\n"
             "set logscale x 2\nset format x '%%.0f'\nset format y '%%g'\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\n"
@@ -33,11 +33,11 @@ static void draw(FILE *pipe, const char *path, const void *what)
     }
     for (size_t i = 0; i < d->curves->count; i++)
         fprintf(pipe, "%s $c%zu with linespoints pt 7 ps 0.6 lw 2 dt %zu lc rgb '%s' title '%s' noenhanced",
-                i ? "," : "plot", i, 1 + i / CLI_PICTURE_COLORS, cli_picture_color(i), d->curves->curves[i].name);
+                i ? "," : "plot", i, 1 + i / CLI_PLOT_COLORS, cli_plot_color(i), d->curves->curves[i].name);
     fputs("\n", pipe);
 }
 
 int cli_curves_plot(cli_session *session, const char *path, const cli_drawing *drawing)
 {
-    return cli_picture(session, path, "", draw, drawing);
+    return cli_plot_file(session, path, "", draw, drawing);
 }

@@ -28,7 +28,7 @@ typedef struct cli_drawing {
     double factor;                       /* of y */
     bool percent;                        /* y is linear, from 0 to 100 */
 } cli_drawing;
-/* See cli_picture. */
+/* See cli_plot_file. */
 int cli_curves_plot(cli_session *session, const char *path, const cli_drawing *drawing);
 
 #endif

@@ -29,7 +29,7 @@ static bool find_external(const char *command, char text[BO_PLUGIN_TEXT])
 }
 
 /* The path of this program, unless the environment has one: a test may run it under an emulator. */
-static void tell_program(void)
+static void set_program_variable(void)
 {
     char path[BO_PLUGIN_PATH];
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -39,13 +39,13 @@ static void tell_program(void)
 }
 
 /* The arguments of the program, up to NULL; freed with free. */
-static const char **make_words(const char *path, const char *const *arguments, size_t count)
+static const char **make_arguments(const char *path, const char *const *arguments, size_t count)
 {
-    const char **words = cli_allocate(count + 2, sizeof *words, "a command line");
-    words[0] = path;
-    if (count) memcpy(words + 1, arguments, count * sizeof *words);
-    words[count + 1] = NULL;
-    return words;
+    const char **args = cli_allocate(count + 2, sizeof *args, "a command line");
+    args[0] = path;
+    if (count) memcpy(args + 1, arguments, count * sizeof *args);
+    args[count + 1] = NULL;
+    return args;
 }
 
 int cli_external_run(const char *command, int argc, char **argv)
@@ -57,26 +57,26 @@ int cli_external_run(const char *command, int argc, char **argv)
                           command, command, text, command, command);
         return CLI_FAILED;
     }
-    const char **words = make_words(text, (const char *const *)argv, (size_t)argc);
-    tell_program();
+    const char **args = make_arguments(text, (const char *const *)argv, (size_t)argc);
+    set_program_variable();
     fflush(NULL);
-    execv(text, (char *const *)(uintptr_t)words);
+    execv(text, (char *const *)(uintptr_t)args);
     cli_streams_print("bochner %s: cannot run %s: %s\n", command, text, strerror(errno));
-    free(words);
+    free(args);
     return CLI_FAILED;
 }
 
-static void run_child(const char *path, const char *const *words, size_t count, int output)
+static void run_child(const char *path, const char *const *args, size_t count, int output)
 {
     const char *all[DESCRIBED + 1] = {"--describe"};
-    for (size_t i = 0; i < count && i + 1 < DESCRIBED; i++) all[i + 1] = words[i];
-    const char **line = make_words(path, all, count + 1);
+    for (size_t i = 0; i < count && i + 1 < DESCRIBED; i++) all[i + 1] = args[i];
+    const char **line = make_arguments(path, all, count + 1);
     dup2(output, STDOUT_FILENO);
     execv(path, (char *const *)(uintptr_t)line);
     _exit(127);
 }
 
-bool cli_external_describe(const char *command, const char *const *words, size_t count, FILE *out)
+bool cli_external_describe(const char *command, const char *const *args, size_t count, FILE *out)
 {
     char path[BO_PLUGIN_TEXT], block[4096];
     int ends[2], ended = -1;
@@ -85,7 +85,7 @@ bool cli_external_describe(const char *command, const char *const *words, size_t
     const pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        run_child(path, words, count, ends[1]);
+        run_child(path, args, count, ends[1]);
     }
     close(ends[1]);
     for (ssize_t got; child > 0 && ((got = read(ends[0], block, sizeof block)) > 0 || (got < 0 && errno == EINTR));)
@@ -96,17 +96,17 @@ bool cli_external_describe(const char *command, const char *const *words, size_t
 
 /* ---- the program that is started --------------------------------------------------------------------------------- */
 
-static int describe(const cli_listed *command, int count, char **words)
+static int describe(const cli_listed *command, int count, char **args)
 {
     cli_manual manual = {.usages = command->usages};
     while (manual.count < CLI_USAGES && command->usages[manual.count]) manual.count++;
-    const char *kind = count > 0 ? words[0] : "", *part = count > 1 ? words[1] : "";
+    const char *kind = count > 0 ? args[0] : "", *part = count > 1 ? args[1] : "";
     if (strcmp(kind, "man") == 0) {
         cli_manual_page(&manual, stdin, stdout);
         return CLI_DONE;
     }
-    if (strcmp(kind, "markdown") == 0) return cli_manual_table(&manual, part, stdout) ? CLI_DONE : CLI_WRONG_USE;
-    return cli_completion_part(kind, part, command, stdout) ? CLI_DONE : CLI_WRONG_USE;
+    if (strcmp(kind, "markdown") == 0) return cli_manual_table(&manual, part, stdout) ? CLI_DONE : CLI_USAGE_ERROR;
+    return cli_completion_part(kind, part, command, stdout) ? CLI_DONE : CLI_USAGE_ERROR;
 }
 
 int cli_external_main(const cli_listed *command, int (*run)(int argc, char **argv), int argc, char **argv)

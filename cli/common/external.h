@@ -15,7 +15,7 @@ int cli_external_run(const char *command, int argc, char **argv);
 
 /* Copies what the program prints when it describes itself (cli_external_main); words: the description. Returns false,
  * and prints nothing, if there is no such program; it may be left out of an installation. */
-bool cli_external_describe(const char *command, const char *const *words, size_t count, FILE *out);
+bool cli_external_describe(const char *command, const char *const *args, size_t count, FILE *out);
 
 /* ---- the program that is started --------------------------------------------------------------------------------- */
 

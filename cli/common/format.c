@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-cli_word cli_count(size_t n)
+cli_short_text cli_count(size_t n)
 {
-    cli_word digits, word;
+    cli_short_text digits, word;
     int length = snprintf(digits.s, sizeof digits.s, "%zu", n), out = 0;
     for (int i = 0; i < length; i++) {
         if (i > 0 && (length - i) % 3 == 0) word.s[out++] = ',';
@@ -22,7 +22,7 @@ cli_word cli_count(size_t n)
     return word;
 }
 
-cli_word cli_bytes(double bytes)
+cli_short_text cli_bytes(double bytes)
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
     size_t unit = 0;
@@ -30,14 +30,14 @@ cli_word cli_bytes(double bytes)
         bytes /= 1000;
         unit++;
     }
-    cli_word word;
+    cli_short_text word;
     snprintf(word.s, sizeof word.s, bytes < 9.95 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
     return word;
 }
 
-cli_word cli_seconds(double seconds)
+cli_short_text cli_seconds(double seconds)
 {
-    cli_word word;
+    cli_short_text word;
     if (!(seconds >= 0)) {
         snprintf(word.s, sizeof word.s, "an unknown time");
     } else if (seconds < 10) {
@@ -45,8 +45,8 @@ cli_word cli_seconds(double seconds)
     } else if (seconds < 119.5) {
         snprintf(word.s, sizeof word.s, "%.0f s", seconds);
     } else if (seconds < 7199.5) {
-        long whole = lround(seconds);
-        snprintf(word.s, sizeof word.s, "%ld min %02ld s", whole / 60, whole % 60);
+        long total = lround(seconds);
+        snprintf(word.s, sizeof word.s, "%ld min %02ld s", total / 60, total % 60);
     } else {
         long minutes = lround(seconds / 60);
         snprintf(word.s, sizeof word.s, "%ld h %02ld min", minutes / 60, minutes % 60);
@@ -54,26 +54,26 @@ cli_word cli_seconds(double seconds)
     return word;
 }
 
-cli_word cli_significant(double value, int digits)
+cli_short_text cli_significant(double value, int digits)
 {
-    cli_word word;
+    cli_short_text word;
     snprintf(word.s, sizeof word.s, "%.*g", digits, value);
     return word;
 }
 
-cli_word cli_quantity(double value, int digits)
+cli_short_text cli_quantity(double value, int digits)
 {
     if (!(fabs(value) >= 999.5 && fabs(value) < 1e15)) return cli_significant(value, digits);
-    cli_word word = {""};
+    cli_short_text word = {""};
     const double unit = pow(10, floor(log10(fabs(value))) + 1 - digits), rounded = round(value / unit) * unit;
-    const cli_word count = cli_count((size_t)llround(fabs(unit > 1 ? rounded : value)));
+    const cli_short_text count = cli_count((size_t)llround(fabs(unit > 1 ? rounded : value)));
     snprintf(word.s, sizeof word.s, "%s%.40s", value < 0 ? "-" : "", count.s);
     return word;
 }
 
-cli_word cli_exact(double value)
+cli_short_text cli_exact(double value)
 {
-    cli_word word;
+    cli_short_text word;
     bo_number_format(value, word.s, sizeof word.s);
     return word;
 }
@@ -100,13 +100,13 @@ static size_t distance(const char *a, const char *b)
     return row[(n + 1) % 3][m];
 }
 
-const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
-                        const void *words)
+const char *cli_nearest(const char *word, size_t count, const char *(*name_at)(const void *items, size_t index),
+                        const void *items)
 {
     const char *best = NULL;
     size_t length = strlen(word), best_distance = length / 3 + 2; /* one edit in a short word, more in a long one */
     for (size_t i = 0; i < count; i++) {
-        const char *candidate = word_at(words, i);
+        const char *candidate = name_at(items, i);
         if (!candidate) continue;
         size_t d = distance(word, candidate);
         if (length >= 3 && strncmp(word, candidate, length) == 0) d = 1; /* a prefix */
@@ -118,7 +118,7 @@ const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(c
     return best;
 }
 
-size_t cli_letters(const char *text)
+size_t cli_display_width(const char *text)
 {
     size_t count = 0;
     for (; *text; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
@@ -139,7 +139,7 @@ void cli_clean(const char *text, char *out, size_t size)
     out[used] = 0;
 }
 
-void cli_print_word(FILE *out, const char *word)
+void cli_print_shell_quoted(FILE *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
     if (*word && !word[strspn(word, plain)]) {
@@ -157,14 +157,14 @@ void cli_print_word(FILE *out, const char *word)
 
 int cli_columns(FILE *out)
 {
-    enum { USUAL = 80, LEAST = 20 };
+    enum { DEFAULT_WIDTH = 80, MIN_WIDTH = 20 };
     const int file = fileno(out);
-    if (!isatty(file)) return USUAL;
+    if (!isatty(file)) return DEFAULT_WIDTH;
     struct winsize size;
     const char *variable = getenv("COLUMNS");
     int columns = ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
     if (columns == 0 && variable) columns = atoi(variable);
-    return columns <= 0 ? USUAL : columns < LEAST ? LEAST : columns;
+    return columns <= 0 ? DEFAULT_WIDTH : columns < MIN_WIDTH ? MIN_WIDTH : columns;
 }
 
 /* Columns of the first `bytes` bytes of UTF-8. */
@@ -205,7 +205,7 @@ static size_t unit_length(const char *text, bool command)
 
 void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap)
 {
-    const int join = wrap.join ? (int)cli_letters(wrap.join) : 0;
+    const int join = wrap.join ? (int)cli_display_width(wrap.join) : 0;
     int column = wrap.column;
     bool first = true; /* of its line */
     while (*text) {
@@ -230,13 +230,13 @@ void cli_wrap_text(FILE *out, const char *text, cli_wrap wrap)
     fputc('\n', out);
 }
 
-char *cli_quoted_word(const char *word)
+char *cli_shell_quoted(const char *word)
 {
     char *quoted = NULL;
     size_t length = 0;
     FILE *text = open_memstream(&quoted, &length);
     if (text) {
-        cli_print_word(text, word);
+        cli_print_shell_quoted(text, word);
         fclose(text);
     }
     return quoted ? quoted : cli_allocate(1, 1, "a word");

@@ -8,32 +8,32 @@
 #include <stdio.h>
 
 /* Short strings are returned by value, so that several fit in one printf: cli_count(n).s */
-typedef struct cli_word {
+typedef struct cli_short_text {
     char s[48];
-} cli_word;
+} cli_short_text;
 
-cli_word cli_count(size_t n);                       /* 60,000 */
-cli_word cli_bytes(double bytes);                   /* 188 MB */
-cli_word cli_seconds(double seconds);               /* 0.83 s, 2 min 05 s */
-cli_word cli_significant(double value, int digits); /* 0.0123 */
-cli_word cli_quantity(double value, int digits);    /* with thousands separators: 53,010 */
-cli_word cli_exact(double value); /* the fewest of 15, 16 and 17 digits that read back as the same value */
+cli_short_text cli_count(size_t n);                       /* 60,000 */
+cli_short_text cli_bytes(double bytes);                   /* 188 MB */
+cli_short_text cli_seconds(double seconds);               /* 0.83 s, 2 min 05 s */
+cli_short_text cli_significant(double value, int digits); /* 0.0123 */
+cli_short_text cli_quantity(double value, int digits);    /* with thousands separators: 53,010 */
+cli_short_text cli_exact(double value); /* the fewest of 15, 16 and 17 digits that read back as the same value */
 
 /* The one of `count` words that is nearest to `word`, or NULL if none is within a few edits. `word_at` returns the
  * candidates. */
-const char *cli_nearest(const char *word, size_t count, const char *(*word_at)(const void *words, size_t index),
-                        const void *words);
+const char *cli_nearest(const char *word, size_t count, const char *(*name_at)(const void *items, size_t index),
+                        const void *items);
 
-size_t cli_letters(const char *text); /* columns of UTF-8 text on a terminal */
+size_t cli_display_width(const char *text); /* columns of UTF-8 text on a terminal */
 
 /* Copies text for a table or a picture to out[0, size): control characters and bytes that are not UTF-8 become ?. What
  * does not fit is omitted, and no character is cut. */
 void cli_clean(const char *text, char *out, size_t size);
 
 /* Prints a word of a command line for a shell, in quotes if the shell would split or expand it. */
-void cli_print_word(FILE *out, const char *word);
+void cli_print_shell_quoted(FILE *out, const char *word);
 /* Returns it, freed with free. */
-char *cli_quoted_word(const char *word);
+char *cli_shell_quoted(const char *word);
 
 /* The width of text written to `out`. A terminal: its width, or $COLUMNS if it reports none, or 80; anything else:
  * 80, so that files do not depend on the terminal. At least 20. */

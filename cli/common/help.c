@@ -26,23 +26,23 @@ const char *cli_attention_preset(const char *name)
 }
 
 /* Lists the kinds that may have one of the traits, or those that do not; returns their number. */
-static size_t list_kinds(unsigned traits, bool having, char *out, size_t room)
+static size_t list_kinds(unsigned traits, bool having, char *out, size_t size)
 {
     size_t used = 0, count = 0;
     const char *name;
     out[0] = 0;
-    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)) && used < room; i++) {
+    for (size_t i = 0; (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)i)) && used < size; i++) {
         bo_attention_desc d = {0};
         bo_attention_preset(name, &d);
         if (bo_attention_may(d.kind, traits) != having) continue;
-        used += (size_t)snprintf(out + used, room - used, "%s%s", count++ ? ", " : "", name);
+        used += (size_t)snprintf(out + used, size - used, "%s%s", count++ ? ", " : "", name);
     }
     return count;
 }
 
-const char *cli_kinds_with(unsigned traits, char *out, size_t room)
+const char *cli_kinds_with(unsigned traits, char *out, size_t size)
 {
-    list_kinds(traits, true, out, room);
+    list_kinds(traits, true, out, size);
     return out;
 }
 
@@ -53,16 +53,17 @@ static bool is_of_some_kinds(unsigned traits)
 }
 
 /* "; kinds: softmax, power" or "; kinds: all but softmax, power" if that list is short. */
-static void put_kinds(FILE *out, unsigned traits)
+static void write_kinds(FILE *out, unsigned traits)
 {
     char with[256], without[256];
     const size_t count = list_kinds(traits, true, with, sizeof with);
-    const size_t others = list_kinds(traits, false, without, sizeof without);
-    if (!count || !others) return;
-    if (count > FEW_KINDS && others > FEW_KINDS)
+    const size_t without_count = list_kinds(traits, false, without, sizeof without);
+    if (!count || !without_count) return;
+    if (count > FEW_KINDS && without_count > FEW_KINDS)
         fputs("; some kinds only", out);
     else
-        fprintf(out, "; kinds: %s%s", count <= others ? "" : "all but ", count <= others ? with : without);
+        fprintf(out, "; kinds: %s%s", count <= without_count ? "" : "all but ",
+                count <= without_count ? with : without);
 }
 
 /* Bit i is set if the kind takes the option of the i-th row that only some kinds take. */
@@ -80,10 +81,10 @@ static uint64_t options_of_kind(const cli_usage *usage, size_t groups, const cha
     return found;
 }
 
-static void append_name(char *list, size_t room, const char *between, const char *before, const char *name)
+static void append_name(char *list, size_t size, const char *between, const char *before, const char *name)
 {
     const size_t length = strlen(list);
-    snprintf(list + length, room - length, "%s%s%s", length ? between : "", before, name);
+    snprintf(list + length, size - length, "%s%s%s", length ? between : "", before, name);
 }
 
 static void name_options(const cli_usage *usage, size_t groups, uint64_t which, cli_kind_options *out)
@@ -121,7 +122,7 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
 
 /* ---- the text of an option --------------------------------------------------------------------------------------- */
 
-static void put_names(FILE *out, const cli_option *row, unsigned limit)
+static void write_names(FILE *out, const cli_option *row, unsigned limit)
 {
     const char *between = ": ";
     unsigned shown = 0;
@@ -138,29 +139,29 @@ static void put_names(FILE *out, const cli_option *row, unsigned limit)
 
 static char *option_text(const cli_option *row, bool all)
 {
-    char *words = NULL;
+    char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&words, &length);
+    FILE *out = open_memstream(&text, &length);
     if (!out) return cli_allocate(1, 1, "help");
     const int summary = (int)strcspn(row->help, ";"); /* the names follow it, before the details */
     fprintf(out, "%.*s", summary, row->help);
-    put_names(out, row, all ? ~0u : SHORT_NAMES);
+    write_names(out, row, all ? ~0u : SHORT_NAMES);
     if (all) fputs(row->help + summary, out);
-    if (all) put_kinds(out, row->traits);
+    if (all) write_kinds(out, row->traits);
     fclose(out);
-    return words;
+    return text;
 }
 
-char *cli_help_words(const cli_option *row)
+char *cli_help_text(const cli_option *row)
 {
     return option_text(row, true);
 }
 
 char *cli_help_summary(const cli_option *row)
 {
-    char *words = cli_allocate(strlen(row->help) + 1, 1, "help");
-    memcpy(words, row->help, strcspn(row->help, ";"));
-    return words;
+    char *text = cli_allocate(strlen(row->help) + 1, 1, "help");
+    memcpy(text, row->help, strcspn(row->help, ";"));
+    return text;
 }
 
 /* ---- a page of help ---------------------------------------------------------------------------------------------- */
@@ -172,10 +173,10 @@ typedef struct page {
     bool all;
 } page;
 
-static void put_entry(const page *p, const char *name, const char *argument, const char *text)
+static void write_entry(const page *p, const char *name, const char *argument, const char *text)
 {
     const int indent = p->width < NARROW ? NARROW_COLUMN : TEXT_COLUMN;
-    const int column = 2 + (int)cli_letters(name) + (*argument ? 1 + (int)cli_letters(argument) : 0);
+    const int column = 2 + (int)cli_display_width(name) + (*argument ? 1 + (int)cli_display_width(argument) : 0);
     fprintf(p->out, "  %s%s%s", name, *argument ? " " : "", argument);
     if (*text && column > indent - 2)
         fprintf(p->out, "\n%*s", indent, "");
@@ -184,26 +185,26 @@ static void put_entry(const page *p, const char *name, const char *argument, con
     cli_wrap_text(p->out, text, (cli_wrap){.width = p->width, .column = indent, .indent = indent});
 }
 
-static void put_option(const page *p, const cli_option *row)
+static void write_option(const page *p, const cli_option *row)
 {
     if (row->type == CLI_SECTION) {
         fprintf(p->out, "\n%s\n", row->name);
         return;
     }
-    char name[64], text[2048], *words = option_text(row, p->all);
-    const char *otherwise = cli_default_words(p->usage, row);
+    char name[64], text[2048], *help = option_text(row, p->all);
+    const char *default_text = cli_default_text(p->usage, row);
     snprintf(name, sizeof name, "--%s", row->name);
-    if (otherwise)
-        snprintf(text, sizeof text, "%s (default: %.*s)", words,
-                 (int)(p->all ? strlen(otherwise) : strcspn(otherwise, ";")), otherwise);
+    if (default_text)
+        snprintf(text, sizeof text, "%s (default: %.*s)", help,
+                 (int)(p->all ? strlen(default_text) : strcspn(default_text, ";")), default_text);
     else
-        snprintf(text, sizeof text, "%s", words);
-    free(words);
-    put_entry(p, name, row->argument ? row->argument : "", text);
+        snprintf(text, sizeof text, "%s", help);
+    free(help);
+    write_entry(p, name, row->argument ? row->argument : "", text);
 }
 
 /* A line for each way to call the command. */
-static void put_synopsis(const page *p)
+static void write_synopsis(const page *p)
 {
     static const char start[] = "Usage: ", between[] = "   or   ";
     for (const char *at = p->usage->synopsis; at;) {
@@ -222,7 +223,7 @@ static void put_synopsis(const page *p)
 }
 
 /* Commands that are too wide continue after a backslash, so that they work when they are pasted. */
-static void put_examples(const page *p)
+static void write_examples(const page *p)
 {
     const char *at = p->usage->examples;
     fprintf(p->out, "\n%s\n", strchr(at, '\n')[1] ? "Examples" : "Example");
@@ -245,68 +246,69 @@ static size_t count_options(const cli_usage *usage)
     return count;
 }
 
-static void put_all_options(const page *p)
+static void write_all_options(const page *p)
 {
     cli_kind_options kinds;
     const cli_option *start = p->usage->groups[0].rows;
     if (start && start->type != CLI_SECTION) fputs("\nOptions\n", p->out);
     for (size_t g = 0; g < CLI_GROUPS && p->usage->groups[g].rows; g++)
-        for (const cli_option *row = p->usage->groups[g].rows; row->type != CLI_END; row++) put_option(p, row);
+        for (const cli_option *row = p->usage->groups[g].rows; row->type != CLI_END; row++) write_option(p, row);
     for (size_t at = 0, first = 1; cli_next_kind_options(p->usage, CLI_GROUPS, &at, &kinds); first = 0) {
         if (first) fprintf(p->out, "\n%s\n", CLI_KINDS_TITLE);
-        put_entry(p, kinds.kinds, "", kinds.options);
+        write_entry(p, kinds.kinds, "", kinds.options);
     }
-    for (const cli_option *row = cli_common_rows; row->type != CLI_END; row++) put_option(p, row);
-    put_entry(p, "--help", "", "print the most common options");
-    put_entry(p, "--help-all", "", "print all options");
+    for (const cli_option *row = cli_common_rows; row->type != CLI_END; row++) write_option(p, row);
+    write_entry(p, "--help", "", "print the most common options");
+    write_entry(p, "--help-all", "", "print all options");
 }
 
-static const cli_option *essential_row(const cli_usage *usage, size_t index)
+static const cli_option *short_help_row(const cli_usage *usage, size_t index)
 {
-    const cli_option *row = cli_find_row(usage, usage->essential[index]);
+    const cli_option *row = cli_find_row(usage, usage->short_help[index]);
     if (row) return row;
-    cli_streams_print("bochner %s: --%s of the short help is not an option\n", usage->command, usage->essential[index]);
+    cli_streams_print("bochner %s: --%s of the short help is not an option\n", usage->command,
+                      usage->short_help[index]);
     abort();
 }
 
 /* Prints with `put` into a text, which the caller frees; returns its lines. */
-typedef void (*put_fn)(const page *p, const cli_option *row);
-static size_t render(page p, put_fn put, const cli_option *row, char **text)
+typedef void (*write_fn)(const page *p, const cli_option *row);
+static size_t render(page p, write_fn write, const cli_option *row, char **text)
 {
     size_t length = 0, lines = 0;
     *text = NULL;
     p.out = open_memstream(text, &length);
     if (!p.out) return 0;
-    put(&p, row);
+    write(&p, row);
     fclose(p.out);
     for (size_t i = 0; i < length; i++) lines += (*text)[i] == '\n';
     return lines;
 }
 
-static void put_head(const page *p, const cli_option *unused)
+static void write_head(const page *p, const cli_option *unused)
 {
     (void)unused;
-    put_synopsis(p);
+    write_synopsis(p);
     putc('\n', p->out);
     cli_wrap_text(p->out, p->usage->about, (cli_wrap){.width = p->width});
-    put_examples(p);
+    write_examples(p);
 }
 
-static void put_whole(const page *p, const cli_option *unused)
+static void write_whole(const page *p, const cli_option *unused)
 {
-    put_head(p, unused);
-    put_all_options(p);
+    write_head(p, unused);
+    write_all_options(p);
 }
 
 /* As many of the essential options as fit on a screen. */
-static void put_short(const page *p)
+static void write_short(const page *p)
 {
     char *text;
-    size_t lines = render(*p, put_head, NULL, &text) + 4; /* with those before and after the options */
+    size_t lines = render(*p, write_head, NULL, &text) + 4; /* with those before and after the options */
     fprintf(p->out, "%s\nOptions\n", text ? text : "");
     free(text);
-    for (size_t i = 0; i < CLI_ESSENTIAL && p->usage->essential[i]; i++) {
-        lines += render(*p, put_option, essential_row(p->usage, i), &text);
+    for (size_t i = 0; i < CLI_SHORT_HELP && p->usage->short_help[i]; i++) {
+        lines += render(*p, write_option, short_help_row(p->usage, i), &text);
         if (lines <= SCREEN && text) fputs(text, p->out);
         free(text);
     }
@@ -316,14 +318,14 @@ static void put_short(const page *p)
 void cli_help(FILE *out, const cli_usage *usage, bool all)
 {
     const int columns = cli_columns(out);
-    const page whole = {out, usage, columns < WIDEST ? columns : WIDEST, true};
-    page shorter = whole;
+    const page full = {out, usage, columns < WIDEST ? columns : WIDEST, true};
+    page shorter = full;
     char *text;
-    const size_t lines = render(whole, put_whole, NULL, &text);
+    const size_t lines = render(full, write_whole, NULL, &text);
     shorter.all = false;
-    if (all || lines <= SCREEN || !usage->essential[0])
+    if (all || lines <= SCREEN || !usage->short_help[0])
         fputs(text ? text : "", out);
     else
-        put_short(&shorter);
+        write_short(&shorter);
     free(text);
 }

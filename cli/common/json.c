@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static void put_bytes(FILE *out, const char *text)
+static void write_bytes(FILE *out, const char *text)
 {
     for (; *text; text++) {
         const unsigned char c = (unsigned char)*text;
@@ -15,11 +15,11 @@ static void put_bytes(FILE *out, const char *text)
     }
 }
 
-static void put_quoted(const cli_json *json, const char *text)
+static void write_quoted(const cli_json *json, const char *text)
 {
     char piece[256];
     fputc('"', json->out);
-    if (json->bytes) put_bytes(json->out, text);
+    if (json->bytes) write_bytes(json->out, text);
     while (*text && !json->bytes) {
         const size_t length = bo_json_escape(&text, piece, sizeof piece);
         fwrite(piece, 1, length, json->out);
@@ -44,7 +44,7 @@ static void before(cli_json *json, const char *key)
     }
     json->some[level] = true;
     if (key) {
-        put_quoted(json, key);
+        write_quoted(json, key);
         fputs(": ", json->out);
     }
 }
@@ -93,7 +93,7 @@ void cli_json_add_text(cli_json *json, const char *key, const char *text)
     if (json->left_out) return;
     before(json, key);
     if (text)
-        put_quoted(json, text);
+        write_quoted(json, text);
     else
         fputs("null", json->out);
 }

@@ -8,23 +8,23 @@
 /* Predictions that are kept for the plot and the median error. Probabilities that are kept for the AUC, 16 MiB; of two
  * classes one per row. */
 enum { CLI_POINTS = 4000, CLI_SCORES = 1 << 21 };
-enum { CLI_FIGURES = BO_SCORE_CALIBRATION + 1 };
+enum { CLI_METRICS = BO_SCORE_CALIBRATION + 1 };
 
 /* The number of rows that metrics keep (bo_metrics_desc.points); 0 classes: numbers. */
 size_t cli_metrics_points(size_t classes);
 /* Metrics for the test of a machine. Returns false after a message. */
 bool cli_metrics_create(cli_session *session, const bo_machine *machine, bo_metrics **out);
 /* A figure; NAN, after a warning, if memory is exhausted. */
-bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_score figure);
-const char *cli_figure_words(bo_score figure);            /* "log loss" */
-cli_word cli_figure(bo_score figure, double value);       /* "0.23", "91.2%" */
-cli_word cli_figure_error(bo_score figure, double error); /* the same with two digits */
+bo_measure cli_measure(cli_session *session, const bo_metrics *metrics, bo_score metric);
+const char *cli_metric_name(bo_score metric);                          /* "log loss" */
+cli_short_text cli_format_metric(bo_score metric, double value);       /* "0.23", "91.2%" */
+cli_short_text cli_format_metric_error(bo_score metric, double error); /* the same with two digits */
 
 /* A class as it stood in the file or, where the schema has none (a model that a program saved without one), its number:
  * `number` then holds the words. */
-const char *cli_class_label(const bo_schema *schema, size_t index, cli_word *number);
+const char *cli_class_label(const bo_schema *schema, size_t index, cli_short_text *number);
 
-const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema, size_t index, cli_word *number);
+const char *cli_metrics_label(const bo_metrics *metrics, const bo_schema *schema, size_t index, cli_short_text *number);
 
 /* "test": {…}: each figure under its name (BO_ENUM_SCORE), their standard errors, the classes. */
 void cli_metrics_json(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, cli_json *json);

@@ -13,13 +13,13 @@
 const cli_option cli_common_rows[] = {
     SECTION("Common"),
     COUNT("threads", "N", cli_common, threads, "number of threads; results do not depend on it", .low = 1, .high = 4096,
-          .otherwise = "all cores"),
+          .default_text = "all cores"),
     SEED("seed", "N", cli_common, seed, "seed of every random choice", .initial = "0"),
     FLAG("json", cli_common, json, "print one JSON object on standard output"),
     FLAG("quiet", cli_common, quiet, "print only results, warnings and errors"),
     FLAG("verbose", cli_common, verbose, "print more, such as measured rates and timings"),
     TEXT("isa", "NAME", cli_common, isa, "instruction set to use: amx, avx512bf16, avx512, avx2, neon or ref",
-         .otherwise = "the best for this CPU"),
+         .default_text = "the best for this CPU"),
     END_OF_OPTIONS,
 };
 
@@ -67,7 +67,7 @@ static size_t bytes_of(cli_type type)
     }
 }
 
-void cli_forget(const cli_option *row, void *options)
+void cli_reset_option(const cli_option *row, void *options)
 {
     memset((char *)options + row->at, 0, bytes_of(row->type));
     cli_set_given_at(options, row->at, false);
@@ -113,16 +113,16 @@ static const cli_default *default_of(const cli_usage *usage, const cli_option *r
 
 static const char *initial_of(const cli_usage *usage, const cli_option *row)
 {
-    const cli_default *own = default_of(usage, row);
-    return own ? own->initial : row->initial;
+    const cli_default *override = default_of(usage, row);
+    return override ? override->initial : row->initial;
 }
 
-const char *cli_default_words(const cli_usage *usage, const cli_option *row)
+const char *cli_default_text(const cli_usage *usage, const cli_option *row)
 {
     if (row->type == CLI_SECTION) return NULL;
     const char *initial = initial_of(usage, row);
-    const cli_default *own = default_of(usage, row);
-    return initial ? initial : own ? own->otherwise : row->otherwise;
+    const cli_default *override = default_of(usage, row);
+    return initial ? initial : override ? override->default_text : row->default_text;
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -152,11 +152,11 @@ static bool parse_bytes(const char *text, size_t *out)
     uint64_t value;
     const char *rest;
     if (!parse_count(text, &value, &rest)) return false;
-    static const char letters[] = "KMGT";
-    const char *letter = *rest ? strchr(letters, *rest >= 'a' ? *rest - 'a' + 'A' : *rest) : NULL;
-    const int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
-    if (letter) rest++;
-    if (letter && *rest == 'i') rest++;
+    static const char suffixes[] = "KMGT";
+    const char *suffix = *rest ? strchr(suffixes, *rest >= 'a' ? *rest - 'a' + 'A' : *rest) : NULL;
+    const int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+    if (suffix) rest++;
+    if (suffix && *rest == 'i') rest++;
     if (*rest == 'B') rest++;
     if (*rest || value > (SIZE_MAX >> shift)) return false;
     *out = (size_t)value << shift;
@@ -168,7 +168,7 @@ static const char *choice_at(const void *row, size_t index)
     return cli_choice_name(row, (unsigned)index);
 }
 
-static bool wrong_choice(const cli_usage *usage, const cli_option *row, const char *text)
+static bool invalid_choice(const cli_usage *usage, const cli_option *row, const char *text)
 {
     cli_streams_print("bochner %s: --%s: expected one of", usage->command, row->name);
     const unsigned count = cli_choice_count(row);
@@ -184,7 +184,7 @@ static bool wrong_choice(const cli_usage *usage, const cli_option *row, const ch
     return false;
 }
 
-static bool wrong_value(const cli_usage *usage, const cli_option *row, const char *expected, const char *text)
+static bool invalid_value(const cli_usage *usage, const cli_option *row, const char *expected, const char *text)
 {
     cli_streams_print("bochner %s: --%s: expected %s, found '%s'\n", usage->command, row->name, expected, text);
     return false;
@@ -203,7 +203,7 @@ static bool set_count(const cli_usage *usage, const cli_option *row, const char 
         snprintf(expected, sizeof expected, "a whole number of at least %.0f", row->low);
     if (!parse_count(text, &value, &rest) || *rest || (double)value < row->low ||
         (row->high > 0 && (double)value > row->high) || value >= SIZE_MAX)
-        return wrong_value(usage, row, expected, text);
+        return invalid_value(usage, row, expected, text);
     *out = (size_t)value;
     return true;
 }
@@ -214,7 +214,7 @@ static bool set_real(const cli_usage *usage, const cli_option *row, const char *
     if (row->high > row->low) snprintf(expected, sizeof expected, "a number from %g to %g", row->low, row->high);
     double value;
     if (!parse_real(text, &value) || (row->high > row->low && !(value >= row->low && value <= row->high)))
-        return wrong_value(usage, row, expected, text);
+        return invalid_value(usage, row, expected, text);
     *out = value;
     return true;
 }
@@ -239,14 +239,14 @@ static bool set_choice(const cli_usage *usage, const cli_option *row, const char
         *out = i;
         return true;
     }
-    return wrong_choice(usage, row, text);
+    return invalid_choice(usage, row, text);
 }
 
 static bool add_to_list(const cli_usage *usage, const cli_option *row, const char *text, cli_list *list)
 {
     char expected[32] = "a value";
-    if (*text) snprintf(expected, sizeof expected, "at most %d values", CLI_LIST_ROOM);
-    if (!*text || list->count == CLI_LIST_ROOM) return wrong_value(usage, row, expected, text);
+    if (*text) snprintf(expected, sizeof expected, "at most %d values", CLI_LIST_CAPACITY);
+    if (!*text || list->count == CLI_LIST_CAPACITY) return invalid_value(usage, row, expected, text);
     list->items[list->count++] = text;
     return true;
 }
@@ -256,7 +256,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
 {
     switch (row->type) {
     case CLI_TEXT:
-        if (!*text && !row->may_be_empty) return wrong_value(usage, row, "a value", text);
+        if (!*text && !row->may_be_empty) return invalid_value(usage, row, "a value", text);
         *(const char **)at = text;
         return true;
     case CLI_COUNT:
@@ -266,7 +266,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
     case CLI_REAL_OR_AUTO: {
         double value = 0;
         if (strcmp(text, "auto") != 0 && (!parse_real(text, &value) || value <= 0))
-            return wrong_value(usage, row, "a positive number or auto", text);
+            return invalid_value(usage, row, "a positive number or auto", text);
         *(double *)at = value;
         return true;
     }
@@ -274,13 +274,13 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
         return set_choice(usage, row, text, at);
     case CLI_BYTES:
         return (parse_bytes(text, at) && (double)*(size_t *)at >= row->low) ||
-               wrong_value(usage, row, "a number of bytes such as 800M or 4G", text);
+               invalid_value(usage, row, "a number of bytes such as 800M or 4G", text);
     case CLI_LIST:
         return add_to_list(usage, row, text, at);
     case CLI_SEED: {
         const char *rest;
         return (parse_count(text, at, &rest) && !*rest) ||
-               wrong_value(usage, row, "a whole number from 0 to 18446744073709551615", text);
+               invalid_value(usage, row, "a whole number from 0 to 18446744073709551615", text);
     }
     default:
         return false;
@@ -341,7 +341,7 @@ static bool unknown_option(const parser *p, const char *argument, const char *na
 }
 
 /* One dash in place of two, or before the name of a file. */
-static void wrong_dash(const parser *p, const char *argument)
+static void invalid_dash(const parser *p, const char *argument)
 {
     cli_streams_print("bochner %s: '%s': options start with two dashes", p->usage->command, argument);
     if (find_option(p, argument + 1, strcspn(argument + 1, "=")).row)
@@ -357,7 +357,7 @@ static bool is_left_open(const cli_option *row, const char *text)
     return row->type == CLI_CHOICE && (strcmp(text, "auto") == 0 || strcmp(text, "default") == 0);
 }
 
-static bool take(const parser *p, place to, const char *text)
+static bool set_option(const parser *p, place to, const char *text)
 {
     if (!set_value(p->usage, to.row, text, to.options + to.row->at)) return false;
     cli_set_given_at((cli_given *)to.options, to.row->at, !is_left_open(to.row, text));
@@ -381,13 +381,13 @@ static bool parse_option(const parser *p, int argc, char **argv, int *at)
         cli_set_given_at((cli_given *)to.options, to.row->at, true);
         return true;
     }
-    if (name[length] == '=') return take(p, to, name + length + 1);
+    if (name[length] == '=') return set_option(p, to, name + length + 1);
     if (*at + 1 >= argc || (strncmp(argv[*at + 1], "--", 2) == 0 && argv[*at + 1][2] != 0)) {
         cli_streams_print("bochner %s: --%s needs a value (%s), found %s\n", p->usage->command, to.row->name,
                           to.row->argument, *at + 1 < argc ? argv[*at + 1] : "the end of the command line");
         return false;
     }
-    return take(p, to, argv[++*at]);
+    return set_option(p, to, argv[++*at]);
 }
 
 /* True after the help was printed, if an option asks for it. */
@@ -432,10 +432,10 @@ cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *o
         } else if (strcmp(argv[i], "--") == 0) {
             ended = true;
         } else if (strncmp(argv[i], "--", 2) != 0) {
-            wrong_dash(&p, argv[i]);
-            return CLI_WRONG;
+            invalid_dash(&p, argv[i]);
+            return CLI_PARSE_ERROR;
         } else if (!parse_option(&p, argc, argv, &i)) {
-            return CLI_WRONG;
+            return CLI_PARSE_ERROR;
         }
     }
     return CLI_PARSED;

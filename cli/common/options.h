@@ -58,7 +58,7 @@ typedef struct cli_option {
     unsigned without;    /* CHOICE: bit mask of values that are not offered */
     bool may_be_empty;   /* TEXT */
     const char *initial; /* the value if the option is not given, as on the command line; NULL: the member stays zero */
-    const char *otherwise; /* the default in words, if the library or the command decides it */
+    const char *default_text; /* the default in words, if the library or the command decides it */
     /* Bits of bo_attention_trait: only kinds of attention that may have one of these traits take the option; 0: all.
      * Other bits are defined by the command. */
     unsigned traits;
@@ -101,18 +101,18 @@ typedef struct cli_option {
 #define PRECISION(owner, ...)                                                                                          \
     CHOICE("precision", "P", owner, precision, BO_ENUM_PRECISION,                                                      \
            "precision of matrix products; bfloat16 is faster on GPUs, and on CPUs with AMX or AVX512-BF16",            \
-           .otherwise = "float32; on a GPU bfloat16", __VA_ARGS__)
+           .default_text = "float32; on a GPU bfloat16", __VA_ARGS__)
 
 #define CLI_ROW(kind, option, word, place, ...)                                                                        \
     {.type = kind, .name = option, .argument = word, .at = place, .help = __VA_ARGS__}
 /* The offset of a member. Does not compile if the member has another type, or `was_given` is not the first member. */
 #define CLI_AT(owner, member, ...)                                                                                     \
     (offsetof(owner, member) + 0 * sizeof(_Generic(&((owner *)0)->member, __VA_ARGS__)) +                              \
-     0 * sizeof(char[offsetof(owner, was_given) == 0 && offsetof(owner, member) < CLI_GIVEN_ROOM ? 1 : -1]))
+     0 * sizeof(char[offsetof(owner, was_given) == 0 && offsetof(owner, member) < CLI_MAX_OPTIONS_BYTES ? 1 : -1]))
 
-enum { CLI_LIST_ROOM = 1024 }; /* the number of files of large data sets */
+enum { CLI_LIST_CAPACITY = 1024 }; /* the number of files of large data sets */
 typedef struct cli_list {
-    const char *items[CLI_LIST_ROOM];
+    const char *items[CLI_LIST_CAPACITY];
     size_t count;
 } cli_list;
 
@@ -120,9 +120,9 @@ typedef struct cli_list {
 
 /* The first member of each struct of options: one bit per byte of the struct, set at the offset of a member that was
  * given. */
-enum { CLI_GIVEN_ROOM = 16384 };
+enum { CLI_MAX_OPTIONS_BYTES = 16384 };
 typedef struct cli_given {
-    uint8_t bits[CLI_GIVEN_ROOM / 8];
+    uint8_t bits[CLI_MAX_OPTIONS_BYTES / 8];
 } cli_given;
 
 bool cli_given_at(const cli_given *given, size_t at);
@@ -136,7 +136,7 @@ void cli_set_given_at(cli_given *given, size_t at, bool value);
  * the rows. */
 const cli_option *cli_next_given(const cli_option *rows, const void *options, const cli_option *after);
 /* Resets an option without .initial, as if it was not given. */
-void cli_forget(const cli_option *row, void *options);
+void cli_reset_option(const cli_option *row, void *options);
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
@@ -148,10 +148,10 @@ typedef struct cli_group {
 
 /* Replaces `initial` and `otherwise` of the row of that option. */
 typedef struct cli_default {
-    const char *option, *initial, *otherwise;
+    const char *option, *initial, *default_text;
 } cli_default;
 
-enum { CLI_GROUPS = 14, CLI_DEFAULTS = 4, CLI_ESSENTIAL = 24, CLI_VERBS = 8 };
+enum { CLI_GROUPS = 14, CLI_DEFAULTS = 4, CLI_SHORT_HELP = 24, CLI_SUBCOMMANDS = 8 };
 typedef struct cli_usage {
     const char *command;                /* "fit" */
     const char *synopsis;               /* "TRAIN… --out MODEL" */
@@ -164,8 +164,8 @@ typedef struct cli_usage {
     size_t as_of_from;
     /* Names of the options in the short help, --help, the most important first, up to the first NULL; what does not
      * fit on a screen is left out. --help-all lists every option. None: the short help does so too. */
-    const char *essential[CLI_ESSENTIAL];
-    const char *verbs[CLI_VERBS]; /* words that the first argument is one of, up to the first NULL */
+    const char *short_help[CLI_SHORT_HELP];
+    const char *subcommands[CLI_SUBCOMMANDS]; /* words that the first argument is one of, up to the first NULL */
 } cli_usage;
 
 /* Options of all commands. */
@@ -184,7 +184,7 @@ typedef struct cli_arguments {
 } cli_arguments;
 
 /* CLI_UNREADABLE: a file of options cannot be read or is damaged, which is not wrong use. */
-typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_WRONG, CLI_UNREADABLE } cli_parsed;
+typedef enum cli_parsed { CLI_PARSED, CLI_HELP_SHOWN, CLI_PARSE_ERROR, CLI_UNREADABLE } cli_parsed;
 
 /* Sets the initial values of the rows, then the values of the command line. `options` is zero except for members
  * without a row. Prints the help, or an error on stderr. */
@@ -197,7 +197,7 @@ cli_parsed cli_parse_over(const cli_usage *usage, int argc, char **argv, void *o
                           cli_arguments *arguments);
 
 /* The default of a row for the help: its initial value, or its words; NULL: neither. */
-const char *cli_default_words(const cli_usage *usage, const cli_option *row);
+const char *cli_default_text(const cli_usage *usage, const cli_option *row);
 /* The row of the option of that name, common ones included; NULL: none. */
 const cli_option *cli_find_row(const cli_usage *usage, const char *name);
 /* The name of a value of a CHOICE; NULL: the value is not offered. Values are below cli_choice_count. */
@@ -211,10 +211,10 @@ void cli_help(FILE *out, const cli_usage *usage, bool all);
 /* Returns the preset of attention that a name or alias stands for; NULL if it is unknown. */
 const char *cli_attention_preset(const char *name);
 /* "softmax, hybrid, power": the names of attention that may have one of these traits. */
-const char *cli_kinds_with(unsigned traits, char *out, size_t room);
+const char *cli_kinds_with(unsigned traits, char *out, size_t out_size);
 /* The help of a row with the names of a choice and the kinds of its traits, without the default; freed by the
  * caller. A long list of kinds is replaced by "some kinds only": cli_next_kind_options has it. */
-char *cli_help_words(const cli_option *row);
+char *cli_help_text(const cli_option *row);
 /* The help of a row up to the first semicolon; freed by the caller. */
 char *cli_help_summary(const cli_option *row);
 
@@ -231,7 +231,7 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
 
 /* Reads a JSON object as words of a command line, "--name=value" ("--name" for true; a list gives one word per
  * item). The caller frees each word and the array. Otherwise there was a message. */
-cli_parsed cli_config_read(const char *command, const char *path, int *count, char ***words);
+cli_parsed cli_config_read(const char *command, const char *path, int *count, char ***args);
 /* Prints the options that were given, and the seed if it was given, as such an object with a checksum (bo_json_seal).
  * Returns false if memory is exhausted or nothing can be written; errno tells. */
 bool cli_config_print(FILE *out, const cli_usage *usage, const void *options, const cli_common *common);

@@ -31,8 +31,8 @@ void cli_csv_field(FILE *file, const char *text)
 static bool failed(cli_session *session, cli_output *output)
 {
     const int error = errno;
-    if (!output->whole)
-        cli_streams_lost(error);
+    if (!output->replacement)
+        cli_streams_set_error(error);
     else
         cli_fail(session, "%s: %s; no file was written", output->path,
                  error ? strerror(error) : "could not be written");
@@ -48,14 +48,14 @@ static void abandon_open(void)
     if (open_output) cli_output_abandon(open_output);
 }
 
-static void remember(cli_output *output)
+static void register_open(cli_output *output)
 {
     static bool registered;
     if (!registered) registered = atexit(abandon_open) == 0;
     open_output = output;
 }
 
-static void forget(const cli_output *output)
+static void unregister(const cli_output *output)
 {
     if (open_output == output) open_output = NULL;
 }
@@ -65,11 +65,11 @@ bool cli_output_text(cli_session *session, cli_output *output, const char *path)
     *output = (cli_output){.file = stdout, .path = path};
     if (!path) return true;
     output->file = NULL;
-    const bo_status status = bo_output_open(session->context, path, &output->whole);
+    const bo_status status = bo_output_open(session->context, path, &output->replacement);
     if (status != BO_OK) return cli_fail_status(session, status), false;
-    remember(output);
+    register_open(output);
     errno = 0;
-    const int copy = fcntl(bo_output_descriptor(output->whole), F_DUPFD_CLOEXEC, 0);
+    const int copy = fcntl(bo_output_descriptor(output->replacement), F_DUPFD_CLOEXEC, 0);
     output->file = copy < 0 ? NULL : fdopen(copy, "wb");
     if (!output->file && copy >= 0) close(copy);
     return output->file ? true : failed(session, output);
@@ -133,7 +133,7 @@ static bool close_file(cli_output *output)
 {
     FILE *file = output->file;
     output->file = NULL;
-    return !output->whole || !file || fclose(file) == 0;
+    return !output->replacement || !file || fclose(file) == 0;
 }
 
 bool cli_output_commit(cli_session *session, cli_output *output)
@@ -142,9 +142,11 @@ bool cli_output_commit(cli_session *session, cli_output *output)
     if (!cli_output_check(session, output)) return false;
     if (!close_file(output)) return failed(session, output);
     const bo_status status =
-        output->whole ? cli_wrote(session, output->path, bo_output_commit(session->context, output->whole)) : BO_OK;
+        output->replacement
+            ? cli_record_output(session, output->path, bo_output_commit(session->context, output->replacement))
+            : BO_OK;
     *output = (cli_output){0};
-    forget(output);
+    unregister(output);
     if (status != BO_OK) cli_fail_status(session, status);
     return status == BO_OK;
 }
@@ -152,7 +154,7 @@ bool cli_output_commit(cli_session *session, cli_output *output)
 void cli_output_abandon(cli_output *output)
 {
     close_file(output);
-    bo_output_abandon(output->whole);
+    bo_output_abandon(output->replacement);
     *output = (cli_output){0};
-    forget(output);
+    unregister(output);
 }

@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 
 /* Splits a path into its directory and the name in it, which is returned. */
-static const char *split(const char *path, char *directory, size_t room)
+static const char *split(const char *path, char *directory, size_t size)
 {
     const char *slash = strrchr(path, '/');
     if (!slash)
-        snprintf(directory, room, ".");
+        snprintf(directory, size, ".");
     else
-        snprintf(directory, room, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+        snprintf(directory, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
     return slash ? slash + 1 : path;
 }
 
@@ -37,14 +37,14 @@ int cli_paths_apart(const char *command, const cli_path *outputs, size_t output_
         for (size_t j = 0; path && j < input_count; j++) {
             const char *input = inputs[j].path;
             if (!input || strcmp(input, "-") == 0 || !same_file(path, input)) continue;
-            return cli_wrong_use(command, "--%s %s would replace an input file (%s%s%s%s): choose another name",
-                                 outputs[i].option, path, inputs[j].option ? "--" : "",
-                                 inputs[j].option ? inputs[j].option : "", inputs[j].option ? " " : "", input);
+            return cli_usage_error(command, "--%s %s would replace an input file (%s%s%s%s): choose another name",
+                                   outputs[i].option, path, inputs[j].option ? "--" : "",
+                                   inputs[j].option ? inputs[j].option : "", inputs[j].option ? " " : "", input);
         }
         for (size_t j = 0; path && j < i; j++)
             if (outputs[j].path && same_file(path, outputs[j].path))
-                return cli_wrong_use(command, "--%s and --%s name the same file, %s: choose two names",
-                                     outputs[j].option, outputs[i].option, path);
+                return cli_usage_error(command, "--%s and --%s name the same file, %s: choose two names",
+                                       outputs[j].option, outputs[i].option, path);
     }
     return CLI_DONE;
 }

@@ -10,7 +10,7 @@ typedef struct cli_path {
     const char *path;   /* NULL: not given */
 } cli_path;
 
-/* Returns CLI_DONE, or CLI_WRONG_USE after a message that names the two files. */
+/* Returns CLI_DONE, or CLI_USAGE_ERROR after a message that names the two files. */
 int cli_paths_apart(const char *command, const cli_path *outputs, size_t output_count, const cli_path *inputs,
                     size_t input_count);
 

@@ -15,9 +15,9 @@ bool cli_plot_known(const char *path)
 }
 
 /* U+FFFE and U+FFFF, which XML does not allow. */
-static bool is_noncharacter(const char *letter)
+static bool is_noncharacter(const char *character)
 {
-    return memcmp(letter, "\xef\xbf\xbe", 3) == 0 || memcmp(letter, "\xef\xbf\xbf", 3) == 0;
+    return memcmp(character, "\xef\xbf\xbe", 3) == 0 || memcmp(character, "\xef\xbf\xbf", 3) == 0;
 }
 
 /* In double quotes gnuplot interprets quotes, backslashes and backquotes, which are written as octal numbers, and in
@@ -28,9 +28,9 @@ static bool is_noncharacter(const char *letter)
 static void quoted(FILE *pipe, const char *text, size_t limit, bool tic)
 {
     const char *start = text;
-    size_t letters = 0;
-    for (const char *p = text; *p; letters++) p += bo_utf8_length(p, 4) ? bo_utf8_length(p, 4) : 1;
-    const size_t left_out = letters > limit ? letters - limit + 1 : 0, head = limit / 2;
+    size_t characters = 0;
+    for (const char *p = text; *p; characters++) p += bo_utf8_length(p, 4) ? bo_utf8_length(p, 4) : 1;
+    const size_t left_out = characters > limit ? characters - limit + 1 : 0, head = limit / 2;
     fputc('"', pipe);
     for (size_t bytes, at = 0; *text; text += bytes, at++) {
         const size_t length = bo_utf8_length(text, 4);
@@ -53,27 +53,27 @@ static void quoted(FILE *pipe, const char *text, size_t limit, bool tic)
     fputc('"', pipe);
 }
 
-void cli_picture_quoted(FILE *pipe, const char *text)
+void cli_plot_quoted(FILE *pipe, const char *text)
 {
     quoted(pipe, text, (size_t)-1, false);
 }
 
-void cli_picture_tic(FILE *pipe, const char *text, size_t letters, double at)
+void cli_plot_tic(FILE *pipe, const char *text, size_t length, double at)
 {
-    quoted(pipe, text, letters, true);
+    quoted(pipe, text, length, true);
     fprintf(pipe, " %.17g", at);
 }
 
-const char *cli_picture_color(size_t index)
+const char *cli_plot_color(size_t index)
 {
-    static const char *const colors[CLI_PICTURE_COLORS] = {"#1f5fa8", "#e8862e", "#4a9a4a", "#8a5fa8",
-                                                           "#a83f3f", "#777777", "#c9a227", "#2fa5a5",
-                                                           "#d46a9f", "#5b7f2b", "#303030"};
-    return colors[index % CLI_PICTURE_COLORS];
+    static const char *const colors[CLI_PLOT_COLORS] = {"#1f5fa8", "#e8862e", "#4a9a4a", "#8a5fa8",
+                                                        "#a83f3f", "#777777", "#c9a227", "#2fa5a5",
+                                                        "#d46a9f", "#5b7f2b", "#303030"};
+    return colors[index % CLI_PLOT_COLORS];
 }
 
 /* The cairo terminals count points, 72 per inch. */
-void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int font)
+void cli_plot_begin(FILE *pipe, const char *path, int width, int height, int font)
 {
     fputs("set encoding utf8\n", pipe);
     if (cli_ends_with(path, ".svg"))
@@ -92,25 +92,25 @@ void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int 
 }
 
 /* Letters are about 0.54 as wide as the font is high. */
-int cli_picture_title_font(const char *title, int room)
+int cli_plot_title_font(const char *title, int width)
 {
-    const size_t letters = cli_letters(title);
-    const int font = (int)(room / (0.54 * (double)(letters ? letters : 1)));
+    const size_t length = cli_display_width(title);
+    const int font = (int)(width / (0.54 * (double)(length ? length : 1)));
     return font > 14 ? 14 : font < 7 ? 7 : font;
 }
 
-void cli_picture_title(FILE *pipe, const char *title, int room)
+void cli_plot_title(FILE *pipe, const char *title, int width)
 {
     fputs("set title ", pipe);
-    cli_picture_quoted(pipe, title);
-    fprintf(pipe, " font ',%d' textcolor rgb '#222222'\n", cli_picture_title_font(title, room));
+    cli_plot_quoted(pipe, title);
+    fprintf(pipe, " font ',%d' textcolor rgb '#222222'\n", cli_plot_title_font(title, width));
 }
 
 /* ---- the pipe ---------------------------------------------------------------------------------------------------- */
 
 /* A tool may succeed although its file is incomplete, for example on a full disk. Each format has its own end
  * marker. */
-static bool is_whole(const char *path, const char *temporary)
+static bool is_complete(const char *path, const char *temporary)
 {
     const char *end = cli_ends_with(path, ".svg") ? "</svg>" : cli_ends_with(path, ".png") ? "IEND" : "%%EOF";
     char tail[64];
@@ -132,11 +132,11 @@ static FILE *open_tool(const char *tool, const char *output)
 {
     char *command = NULL;
     size_t length = 0;
-    FILE *words = open_memstream(&command, &length), *pipe = NULL;
-    if (words) {
-        fprintf(words, "%s 2>/dev/null >", tool);
-        cli_print_word(words, output);
-        fclose(words);
+    FILE *command_text = open_memstream(&command, &length), *pipe = NULL;
+    if (command_text) {
+        fprintf(command_text, "%s 2>/dev/null >", tool);
+        cli_print_shell_quoted(command_text, output);
+        fclose(command_text);
     }
     if (command) pipe = popen(command, "w");
     free(command);
@@ -174,16 +174,16 @@ static bool flush(const char *path)
     return done;
 }
 
-cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what)
+cli_drawn cli_plot_try(const char *path, cli_draw_fn draw, const void *what)
 {
-    return cli_picture_through("gnuplot", path, draw, what);
+    return cli_plot_through("gnuplot", path, draw, what);
 }
 
-cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn draw, const void *what)
+cli_drawn cli_plot_through(const char *tool, const char *path, cli_draw_fn draw, const void *what)
 {
-    size_t room = strlen(path) + 32;
-    char *temporary = cli_allocate(room, 1, "file name");
-    snprintf(temporary, room, "%s.part-%ld", path, (long)getpid());
+    size_t size = strlen(path) + 32;
+    char *temporary = cli_allocate(size, 1, "file name");
+    snprintf(temporary, size, "%s.part-%ld", path, (long)getpid());
     FILE *pipe = open_tool(tool, temporary);
     int ended = 127 << 8;
     if (pipe) {
@@ -192,20 +192,21 @@ cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn dr
         ended = pclose(pipe);
         if (!sent && ended == 0) ended = 1 << 8; /* it drew a part */
     }
-    const bool whole = ended == 0 && is_whole(path, temporary) && remove_date(path, temporary) && flush(temporary);
+    const bool complete =
+        ended == 0 && is_complete(path, temporary) && remove_date(path, temporary) && flush(temporary);
     const cli_drawn drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 127 ? CLI_NO_TOOL
                             : access(temporary, F_OK) != 0                ? CLI_NOT_WRITTEN
                             : ended != 0                                  ? CLI_NOT_DRAWN
-                            : !whole || rename(temporary, path) != 0      ? CLI_NOT_WRITTEN
+                            : !complete || rename(temporary, path) != 0   ? CLI_NOT_WRITTEN
                                                                           : CLI_DRAWN;
     unlink(temporary); /* does not exist any more if it was renamed */
     free(temporary);
     return drawn;
 }
 
-int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what)
+int cli_plot_file(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what)
 {
-    switch (cli_picture_try(path, draw, what)) {
+    switch (cli_plot_try(path, draw, what)) {
     case CLI_NO_TOOL:
         cli_warn(session, "no picture %s: gnuplot is not installed (Debian: gnuplot-nox)", path);
         break;
@@ -214,8 +215,8 @@ int cli_picture(cli_session *session, const char *path, const char *note, cli_dr
     case CLI_NOT_WRITTEN:
         return cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
     case CLI_DRAWN:
-        cli_wrote(session, path, BO_OK);
-        cli_say(session, "Picture     %s%s", path, note);
+        cli_record_output(session, path, BO_OK);
+        cli_note(session, "Picture     %s%s", path, note);
         break;
     }
     return CLI_DONE;

@@ -7,27 +7,27 @@
 #include <stdio.h>
 
 /* Draws through a pipe to gnuplot into a file that is renamed to `path` when it is complete. `draw` writes the
- * commands of gnuplot, starting with cli_picture_begin. `note` is printed after the path. Returns CLI_FAILED, after
+ * commands of gnuplot, starting with cli_plot_begin. `note` is printed after the path. Returns CLI_FAILED, after
  * a message, if the picture could not be written; a missing gnuplot is only a warning. */
 typedef void (*cli_draw_fn)(FILE *pipe, const char *path, const void *what);
-int cli_picture(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what);
+int cli_plot_file(cli_session *session, const char *path, const char *note, cli_draw_fn draw, const void *what);
 /* The same without messages. */
 typedef enum cli_drawn { CLI_DRAWN, CLI_NO_TOOL, CLI_NOT_DRAWN, CLI_NOT_WRITTEN } cli_drawn;
-cli_drawn cli_picture_try(const char *path, cli_draw_fn draw, const void *what);
+cli_drawn cli_plot_try(const char *path, cli_draw_fn draw, const void *what);
 /* The same through another program that reads the drawing and writes the picture, such as "dot -Tsvg". */
-cli_drawn cli_picture_through(const char *tool, const char *path, cli_draw_fn draw, const void *what);
+cli_drawn cli_plot_through(const char *tool, const char *path, cli_draw_fn draw, const void *what);
 /* Selects the terminal of gnuplot by the ending of the path; `font` is in pixels at 96 per inch. */
-void cli_picture_begin(FILE *pipe, const char *path, int width, int height, int font);
+void cli_plot_begin(FILE *pipe, const char *path, int width, int height, int font);
 /* Prints a text in quotes, so that nothing in it has a special meaning to gnuplot. */
-void cli_picture_quoted(FILE *pipe, const char *text);
+void cli_plot_quoted(FILE *pipe, const char *text);
 /* Prints a tic of an axis: its label, of which at most `letters` are shown, and its position. */
-void cli_picture_tic(FILE *pipe, const char *text, size_t letters, double at);
+void cli_plot_tic(FILE *pipe, const char *text, size_t max_chars, double at);
 /* A title that fits into `room` pixels, and the size of its letters. */
-void cli_picture_title(FILE *pipe, const char *title, int room);
-int cli_picture_title_font(const char *title, int room);
+void cli_plot_title(FILE *pipe, const char *title, int width);
+int cli_plot_title_font(const char *title, int width);
 /* The color of a curve; colors repeat after the last one. */
-const char *cli_picture_color(size_t index);
-enum { CLI_PICTURE_COLORS = 11 };
+const char *cli_plot_color(size_t index);
+enum { CLI_PLOT_COLORS = 11 };
 
 /* True if the ending is that of a supported format: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);
@@ -43,7 +43,7 @@ typedef enum cli_plot_kind {
 const char *cli_plot_kind_name(unsigned kind);
 /* Returns false, after a message, if the kind does not suit the task; 0 classes: numbers. */
 bool cli_plot_suits(cli_session *session, cli_plot_kind kind, size_t classes);
-/* Draws a test; see cli_picture. */
+/* Draws a test; see cli_plot_file. */
 int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *schema, cli_plot_kind kind,
              const char *path);
 

@@ -3,231 +3,231 @@
 #include <stdlib.h>
 #include <string.h>
 
-int cli_answers_check_name(const char *command, const char *out)
+int cli_predictions_check_name(const char *command, const char *out)
 {
     static const char *const endings[] = {".csv", ".tsv", ".npy"};
     bool known = !out || strncmp(out, "/dev/", 5) == 0;
     for (size_t i = 0; i < CLI_COUNT_OF(endings); i++) known = known || cli_ends_with(out, endings[i]);
     if (known) return CLI_DONE;
-    return cli_wrong_use(command, "--out: expected a name ending in .csv or .npy (or .tsv), found '%s'", out);
+    return cli_usage_error(command, "--out: expected a name ending in .csv or .npy (or .tsv), found '%s'", out);
 }
 
-static size_t columns_of(const cli_answers *answers)
+static size_t columns_of(const cli_predictions *table)
 {
-    return answers->copies + (answers->classes > 0) + answers->numbers;
+    return table->copies + (table->classes > 0) + table->numbers;
 }
 
-static bool is_json(const cli_answers *answers)
+static bool is_json(const cli_predictions *table)
 {
-    return answers->session->common.json && !answers->out;
+    return table->session->common.json && !table->out;
 }
 
 /* What the answers call a column, which another one may be called too. */
-static const char *given_name(const cli_answers *answers, size_t column, char room[CLI_NAME])
+static const char *given_name(const cli_predictions *table, size_t column, char buffer[CLI_NAME])
 {
-    if (column < answers->copies) return answers->copy_name(answers->user, column, room);
-    column -= answers->copies;
-    if (answers->classes && column == 0) return "prediction";
-    return answers->name(answers->user, column - (answers->classes > 0), room);
+    if (column < table->copies) return table->copy_name(table->user, column, buffer);
+    column -= table->copies;
+    if (table->classes && column == 0) return "prediction";
+    return table->name(table->user, column - (table->classes > 0), buffer);
 }
 
 /* Of very many columns, such as the inputs of pictures, the first ones and the copies are compared. */
-static bool is_taken(const cli_answers *answers, const char *name)
+static bool is_taken(const cli_predictions *table, const char *name)
 {
-    enum { MOST = 4096 };
-    const size_t columns = columns_of(answers), most = answers->copies + MOST;
-    for (size_t i = 0; i < columns && i < most; i++)
-        if (answers->names[i] && strcmp(answers->names[i], name) == 0) return true;
+    enum { MAX_COMPARED = 4096 };
+    const size_t columns = columns_of(table), limit = table->copies + MAX_COMPARED;
+    for (size_t i = 0; i < columns && i < limit; i++)
+        if (table->names[i] && strcmp(table->names[i], name) == 0) return true;
     return false;
 }
 
 /* Names a column; while another one has the name, with this after it. */
-static void name_column(cli_answers *answers, size_t column, const char *suffix, const char *what)
+static void name_column(cli_predictions *table, size_t column, const char *suffix, const char *what)
 {
-    char room[CLI_NAME];
-    const char *name = given_name(answers, column, room);
+    char buffer[CLI_NAME];
+    const char *name = given_name(table, column, buffer);
     char *unique = cli_allocate(strlen(name) + 1, 1, "the name of a column");
     strcpy(unique, name);
-    while (is_taken(answers, unique)) {
+    while (is_taken(table, unique)) {
         char *longer = cli_allocate(strlen(unique) + strlen(suffix) + 1, 1, "the name of a column");
         strcat(strcpy(longer, unique), suffix);
         free(unique);
         unique = longer;
     }
     if (strcmp(unique, name) != 0)
-        cli_warn(answers->session, "%s: the output has another column '%s': %s is named '%s'",
-                 column < answers->copies ? "--copy" : "names of columns", name, what, unique);
-    answers->names[column] = unique;
+        cli_warn(table->session, "%s: the output has another column '%s': %s is named '%s'",
+                 column < table->copies ? "--copy" : "names of columns", name, what, unique);
+    table->names[column] = unique;
 }
 
 /* Copies are named last, so that the names of answers depend on the model only: a copy with the name of a class gets
  * another one, and so does a class "prediction". */
-static void name_columns(cli_answers *answers)
+static void name_columns(cli_predictions *table)
 {
-    const size_t columns = columns_of(answers);
-    answers->names = cli_allocate(columns + 1, sizeof *answers->names, "the names of columns");
-    for (size_t i = answers->copies; i < columns; i++)
-        name_column(answers, i, answers->classes ? "_probability" : "_value",
-                    answers->classes ? "the probability of the class" : "the value");
-    for (size_t i = 0; i < answers->copies; i++) name_column(answers, i, "_copied", "the copy");
+    const size_t columns = columns_of(table);
+    table->names = cli_allocate(columns + 1, sizeof *table->names, "the names of columns");
+    for (size_t i = table->copies; i < columns; i++)
+        name_column(table, i, table->classes ? "_probability" : "_value",
+                    table->classes ? "the probability of the class" : "the value");
+    for (size_t i = 0; i < table->copies; i++) name_column(table, i, "_copied", "the copy");
 }
 
 /* In a .npy file a class is its numeric label or, if labels are text, its index. */
-static void number_classes(cli_answers *answers)
+static void number_classes(cli_predictions *table)
 {
-    char room[CLI_NAME];
+    char buffer[CLI_NAME];
     bool numbers = true;
-    answers->class_values = cli_allocate(answers->classes, sizeof(double), "class labels");
-    for (size_t i = 0; i < answers->classes; i++) {
+    table->class_values = cli_allocate(table->classes, sizeof(double), "class labels");
+    for (size_t i = 0; i < table->classes; i++) {
         char *end;
-        const char *label = answers->label(answers->user, i, room);
-        answers->class_values[i] = strtod(label, &end);
+        const char *label = table->label(table->user, i, buffer);
+        table->class_values[i] = strtod(label, &end);
         numbers = numbers && *label != 0 && *end == 0;
     }
     if (numbers) return;
-    for (size_t i = 0; i < answers->classes; i++) answers->class_values[i] = (double)i;
-    cli_say(answers->session, "Labels      are text: %s contains their indices, 0 for %s", answers->out,
-            answers->label(answers->user, 0, room));
+    for (size_t i = 0; i < table->classes; i++) table->class_values[i] = (double)i;
+    cli_note(table->session, "Labels      are text: %s contains their indices, 0 for %s", table->out,
+             table->label(table->user, 0, buffer));
 }
 
-bool cli_answers_open(cli_answers *answers)
+bool cli_predictions_open(cli_predictions *table)
 {
-    name_columns(answers);
-    answers->row = cli_allocate(columns_of(answers), sizeof(double), "a row of answers");
-    if (!answers->out || !cli_ends_with(answers->out, ".npy"))
-        return cli_output_text(answers->session, &answers->output, answers->out);
-    if (answers->classes) number_classes(answers);
-    return cli_output_npy(answers->session, &answers->output, answers->out, columns_of(answers), answers->item);
+    name_columns(table);
+    table->row = cli_allocate(columns_of(table), sizeof(double), "a row of answers");
+    if (!table->out || !cli_ends_with(table->out, ".npy"))
+        return cli_output_text(table->session, &table->output, table->out);
+    if (table->classes) number_classes(table);
+    return cli_output_npy(table->session, &table->output, table->out, columns_of(table), table->item);
 }
 
-static char separator_of(const cli_answers *answers)
+static char separator_of(const cli_predictions *table)
 {
-    return answers->out && cli_ends_with(answers->out, ".tsv") ? '\t' : ',';
+    return table->out && cli_ends_with(table->out, ".tsv") ? '\t' : ',';
 }
 
 /* Tabs and line ends in a tab-separated field become spaces; CSV fields are quoted. */
-static void put_text(cli_answers *answers, const char *text)
+static void write_text(cli_predictions *table, const char *text)
 {
-    FILE *file = answers->output.file;
-    if (separator_of(answers) == ',') {
+    FILE *file = table->output.file;
+    if (separator_of(table) == ',') {
         cli_csv_field(file, text);
         return;
     }
     for (; *text; text++) fputc(strchr("\t\r\n", *text) ? ' ' : *text, file);
 }
 
-static void put_cell(cli_answers *answers, const cli_cell *cell)
+static void write_cell(cli_predictions *table, const cli_cell *cell)
 {
     if (cell->text)
-        put_text(answers, cell->text);
+        write_text(table, cell->text);
     else if (!isnan(cell->number))
-        fputs(cli_exact(cell->number).s, answers->output.file);
+        fputs(cli_exact(cell->number).s, table->output.file);
 }
 
-static void begin_json(cli_answers *answers)
+static void begin_json(cli_predictions *table)
 {
-    answers->json = (cli_json){.out = stdout};
-    cli_json_object(&answers->json, NULL);
-    cli_json_array(&answers->json, "columns");
-    for (size_t i = 0; i < columns_of(answers); i++) cli_json_add_text(&answers->json, NULL, answers->names[i]);
-    cli_json_end(&answers->json);
-    cli_json_array(&answers->json, answers->key ? answers->key : "predictions");
+    table->json = (cli_json){.out = stdout};
+    cli_json_object(&table->json, NULL);
+    cli_json_array(&table->json, "columns");
+    for (size_t i = 0; i < columns_of(table); i++) cli_json_add_text(&table->json, NULL, table->names[i]);
+    cli_json_end(&table->json);
+    cli_json_array(&table->json, table->key ? table->key : "predictions");
 }
 
 /* The header, or the start of the object. */
-static void begin(cli_answers *answers)
+static void begin(cli_predictions *table)
 {
-    if (answers->begun || answers->output.npy) return;
-    answers->begun = true;
-    if (is_json(answers)) {
-        begin_json(answers);
+    if (table->begun || table->output.npy) return;
+    table->begun = true;
+    if (is_json(table)) {
+        begin_json(table);
         return;
     }
-    for (size_t i = 0; i < columns_of(answers); i++) {
-        if (i) fputc(separator_of(answers), answers->output.file);
-        put_text(answers, answers->names[i]);
+    for (size_t i = 0; i < columns_of(table); i++) {
+        if (i) fputc(separator_of(table), table->output.file);
+        write_text(table, table->names[i]);
     }
-    fputc('\n', answers->output.file);
+    fputc('\n', table->output.file);
 }
 
-static bool row_npy(cli_answers *answers, size_t class_index, const double *numbers)
+static bool row_npy(cli_predictions *table, size_t class_index, const double *numbers)
 {
-    const size_t first = answers->classes > 0, columns = columns_of(answers);
-    if (first) answers->row[0] = answers->class_values[class_index];
-    memcpy(answers->row + first, numbers, answers->numbers * sizeof(double));
-    if (answers->item == sizeof(float)) { /* in place: each float starts at or before its double */
+    const size_t first = table->classes > 0, columns = columns_of(table);
+    if (first) table->row[0] = table->class_values[class_index];
+    memcpy(table->row + first, numbers, table->numbers * sizeof(double));
+    if (table->item == sizeof(float)) { /* in place: each float starts at or before its double */
         for (size_t i = 0; i < columns; i++) {
-            const float value = (float)answers->row[i];
-            memcpy((char *)answers->row + i * sizeof value, &value, sizeof value);
+            const float value = (float)table->row[i];
+            memcpy((char *)table->row + i * sizeof value, &value, sizeof value);
         }
     }
-    return cli_output_rows(answers->session, &answers->output, 1, answers->row);
+    return cli_output_rows(table->session, &table->output, 1, table->row);
 }
 
-static void row_json(cli_answers *answers, const char *label, const double *numbers)
+static void row_json(cli_predictions *table, const char *label, const double *numbers)
 {
-    const bool several = columns_of(answers) > 1;
-    if (several) cli_json_array(&answers->json, NULL);
-    for (size_t i = 0; i < answers->copies; i++) {
-        if (answers->copied[i].text)
-            cli_json_add_text(&answers->json, NULL, answers->copied[i].text);
+    const bool several = columns_of(table) > 1;
+    if (several) cli_json_array(&table->json, NULL);
+    for (size_t i = 0; i < table->copies; i++) {
+        if (table->copied[i].text)
+            cli_json_add_text(&table->json, NULL, table->copied[i].text);
         else
-            cli_json_add_number(&answers->json, NULL, answers->copied[i].number);
+            cli_json_add_number(&table->json, NULL, table->copied[i].number);
     }
-    if (label) cli_json_add_text(&answers->json, NULL, label);
-    for (size_t i = 0; i < answers->numbers; i++) cli_json_add_number(&answers->json, NULL, numbers[i]);
-    if (several) cli_json_end(&answers->json);
+    if (label) cli_json_add_text(&table->json, NULL, label);
+    for (size_t i = 0; i < table->numbers; i++) cli_json_add_number(&table->json, NULL, numbers[i]);
+    if (several) cli_json_end(&table->json);
 }
 
-bool cli_answers_row(cli_answers *answers, size_t class_index, const double *numbers)
+bool cli_predictions_row(cli_predictions *table, size_t class_index, const double *numbers)
 {
-    char room[CLI_NAME];
-    if (answers->output.npy) return row_npy(answers, class_index, numbers);
-    const char *label = answers->classes ? answers->label(answers->user, class_index, room) : NULL;
-    begin(answers);
-    answers->session->answered += !answers->out;
-    if (is_json(answers)) return row_json(answers, label, numbers), true;
-    for (size_t i = 0; i < answers->copies; i++) {
-        if (i) fputc(separator_of(answers), answers->output.file);
-        put_cell(answers, &answers->copied[i]);
+    char buffer[CLI_NAME];
+    if (table->output.npy) return row_npy(table, class_index, numbers);
+    const char *label = table->classes ? table->label(table->user, class_index, buffer) : NULL;
+    begin(table);
+    table->session->printed_lines += !table->out;
+    if (is_json(table)) return row_json(table, label, numbers), true;
+    for (size_t i = 0; i < table->copies; i++) {
+        if (i) fputc(separator_of(table), table->output.file);
+        write_cell(table, &table->copied[i]);
     }
-    if (label && answers->copies) fputc(separator_of(answers), answers->output.file);
-    if (label) put_text(answers, label);
-    for (size_t i = 0; i < answers->numbers; i++) {
-        if (answers->copies || label || i) fputc(separator_of(answers), answers->output.file);
-        fprintf(answers->output.file, answers->classes ? "%.9g" : "%.15g", numbers[i]); /* targets may be far from 0 */
+    if (label && table->copies) fputc(separator_of(table), table->output.file);
+    if (label) write_text(table, label);
+    for (size_t i = 0; i < table->numbers; i++) {
+        if (table->copies || label || i) fputc(separator_of(table), table->output.file);
+        fprintf(table->output.file, table->classes ? "%.9g" : "%.15g", numbers[i]); /* targets may be far from 0 */
     }
-    fputc('\n', answers->output.file);
+    fputc('\n', table->output.file);
     return true;
 }
 
-bool cli_answers_flush(cli_answers *answers)
+bool cli_predictions_flush(cli_predictions *table)
 {
-    return cli_output_check(answers->session, &answers->output);
+    return cli_output_check(table->session, &table->output);
 }
 
-bool cli_answers_end(cli_answers *answers)
+bool cli_predictions_end(cli_predictions *table)
 {
-    begin(answers);
-    return cli_answers_flush(answers) && (!answers->out || cli_output_commit(answers->session, &answers->output));
+    begin(table);
+    return cli_predictions_flush(table) && (!table->out || cli_output_commit(table->session, &table->output));
 }
 
-cli_json *cli_answers_json(cli_answers *answers)
+cli_json *cli_predictions_json(cli_predictions *table)
 {
-    if (answers->json.out) {
-        cli_json_end(&answers->json); /* the predictions */
+    if (table->json.out) {
+        cli_json_end(&table->json); /* the predictions */
     } else {
-        answers->json.out = stdout;
-        cli_json_object(&answers->json, NULL);
+        table->json.out = stdout;
+        cli_json_object(&table->json, NULL);
     }
-    return &answers->json;
+    return &table->json;
 }
 
-void cli_answers_close(cli_answers *answers)
+void cli_predictions_close(cli_predictions *table)
 {
-    cli_output_abandon(&answers->output);
-    for (size_t i = 0; answers->names && i < columns_of(answers); i++) free(answers->names[i]);
-    free(answers->names);
-    free(answers->class_values);
-    free(answers->row);
+    cli_output_abandon(&table->output);
+    for (size_t i = 0; table->names && i < columns_of(table); i++) free(table->names[i]);
+    free(table->names);
+    free(table->class_values);
+    free(table->row);
 }

@@ -9,7 +9,7 @@
 
 enum { CLI_NAME = 512 };
 /* Returns the name of an item, which may be written to `room`. */
-typedef const char *(*cli_name_fn)(const void *user, size_t index, char room[CLI_NAME]);
+typedef const char *(*cli_name_fn)(const void *user, size_t index, char buffer[CLI_NAME]);
 
 /* A cell that is copied from the input: a text, or a number if the text is NULL; NAN: missing. */
 typedef struct cli_cell {
@@ -18,7 +18,7 @@ typedef struct cli_cell {
 } cli_cell;
 
 /* The caller sets the members up to `copied`. */
-typedef struct cli_answers {
+typedef struct cli_predictions {
     cli_session *session;
     const char *out;   /* .csv, .tsv, .npy; NULL: standard output */
     size_t classes;    /* the first column, "prediction", is one of these; 0: there is none */
@@ -38,17 +38,17 @@ typedef struct cli_answers {
     double *class_values; /* .npy: the number for each class */
     char **names;         /* of the columns, all different */
     double *row;
-} cli_answers;
+} cli_predictions;
 
-/* Returns CLI_DONE if `out` has a supported ending, otherwise CLI_WRONG_USE after a message. */
-int cli_answers_check_name(const char *command, const char *out);
+/* Returns CLI_DONE if `out` has a supported ending, otherwise CLI_USAGE_ERROR after a message. */
+int cli_predictions_check_name(const char *command, const char *out);
 /* Each returns false after a message. */
-bool cli_answers_open(cli_answers *answers);
-bool cli_answers_row(cli_answers *answers, size_t class_index, const double *numbers);
-bool cli_answers_flush(cli_answers *answers); /* flushes the rows to the reader */
-bool cli_answers_end(cli_answers *answers);   /* completes the file */
+bool cli_predictions_open(cli_predictions *table);
+bool cli_predictions_row(cli_predictions *table, size_t class_index, const double *numbers);
+bool cli_predictions_flush(cli_predictions *table); /* flushes the rows to the reader */
+bool cli_predictions_end(cli_predictions *table);   /* completes the file */
 /* The JSON object for further members, after the end; cli_json_end closes it. */
-cli_json *cli_answers_json(cli_answers *answers);
-void cli_answers_close(cli_answers *answers); /* without cli_answers_end no file is left */
+cli_json *cli_predictions_json(cli_predictions *table);
+void cli_predictions_close(cli_predictions *table); /* without cli_predictions_end no file is left */
 
 #endif

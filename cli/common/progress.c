@@ -24,14 +24,14 @@ static void add(line *l, const char *format, ...)
 /* Work is counted in rows, steps or bytes; large rates are easier to read with a letter. */
 static void add_rate(line *l, double rate)
 {
-    const char *letter = "";
+    const char *prefix = "";
     if (rate >= 1e9)
-        rate /= 1e9, letter = "G";
+        rate /= 1e9, prefix = "G";
     else if (rate >= 1e6)
-        rate /= 1e6, letter = "M";
+        rate /= 1e6, prefix = "M";
     else if (rate >= 1e3)
-        rate /= 1e3, letter = "k";
-    add(l, rate < 10 ? "  %.1f%s/s" : "  %.0f%s/s", rate, letter);
+        rate /= 1e3, prefix = "k";
+    add(l, rate < 10 ? "  %.1f%s/s" : "  %.0f%s/s", rate, prefix);
 }
 
 /* What a line shows. On a narrow terminal it shows less. */
@@ -93,9 +93,9 @@ static bool reduce(layout *shown, const char *note)
 }
 
 /* Removes fields from the end, and then words: a line that the terminal wraps could not be drawn over. */
-static void fit_words(line *l, size_t width)
+static void fit_width(line *l, size_t width)
 {
-    while (cli_letters(l->text) > width) {
+    while (cli_display_width(l->text) > width) {
         const size_t field = shorter_note(l->text, strlen(l->text));
         const char *space = strrchr(l->text, ' ');
         l->text[field ? field : space ? (size_t)(space - l->text) : width] = 0;
@@ -108,8 +108,9 @@ static void draw(cli_progress *progress, double now, double done, double total)
     layout shown = {.bar = note ? SHORT_BAR : BAR, .name = note ? 0 : 18, .rate = !note, .note = note};
     progress->last = now;
     line l = compose(progress, shown, done, total);
-    while (cli_letters(l.text) > width && reduce(&shown, progress->note)) l = compose(progress, shown, done, total);
-    fit_words(&l, width);
+    while (cli_display_width(l.text) > width && reduce(&shown, progress->note))
+        l = compose(progress, shown, done, total);
+    fit_width(&l, width);
     fprintf(stderr, "\r\033[K%s", l.text);
     fflush(stderr);
     progress->drawn = true;

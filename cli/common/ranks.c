@@ -35,8 +35,8 @@ enum { COUNT = sizeof launchers / sizeof *launchers, UNKNOWN = 0 };
 /* NULL: no launcher, or each process runs independently. */
 static const struct launcher *launcher(void)
 {
-    const char *wanted = bo_plugin_variable(VARIABLE);
-    if (wanted && strcasecmp(wanted, "off") == 0) return NULL;
+    const char *setting = bo_plugin_variable(VARIABLE);
+    if (setting && strcasecmp(setting, "off") == 0) return NULL;
     for (size_t i = 0; i < COUNT; i++) {
         const char *value = getenv(launchers[i].size ? launchers[i].size : launchers[i].rank);
         if (value && (atoi(value) > 0 || !launchers[i].size)) return &launchers[i];
@@ -83,24 +83,25 @@ size_t cli_ranks_threads(const cli_ranks *ranks)
     if (ranks->size < 2 || local < 2) return 0;
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-    int mine = CPU_COUNT(&set);
-    if (mine < (int)sysconf(_SC_NPROCESSORS_ONLN)) return 0;
-    return (size_t)(mine / local > 1 ? mine / local : 1);
+    int available = CPU_COUNT(&set);
+    if (available < (int)sysconf(_SC_NPROCESSORS_ONLN)) return 0;
+    return (size_t)(available / local > 1 ? available / local : 1);
 }
 
 /* ---- the plugin -------------------------------------------------------------------------------------------------- */
 
-#define OTHERWISE "BOCHNER_MPI=off runs each process independently"
+#define MPI_OFF_HINT "BOCHNER_MPI=off runs each process independently"
 
 /* The plugin stays loaded: an MPI that was started cannot be unloaded. Returns NULL with the reason in `why`. */
 static const cli_ranks_plugin *load_plugin(char *why, size_t size)
 {
     char path[BO_PLUGIN_TEXT];
     if (!bo_plugin_find("bochner-mpi.so", VARIABLE, path)) {
-        snprintf(why, size,
-                 "started as one of several ranks, but the MPI plugin was not found: %.1000s. Install the "
-                 "component mpi of a build of Bochner that found MPI (Debian: libopenmpi-dev openmpi-bin); " OTHERWISE,
-                 path);
+        snprintf(
+            why, size,
+            "started as one of several ranks, but the MPI plugin was not found: %.1000s. Install the "
+            "component mpi of a build of Bochner that found MPI (Debian: libopenmpi-dev openmpi-bin); " MPI_OFF_HINT,
+            path);
         return NULL;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* components of an MPI need its symbols to be global */
@@ -109,7 +110,7 @@ static const cli_ranks_plugin *load_plugin(char *why, size_t size)
         snprintf(
             why, size,
             "started as one of several ranks, but the MPI plugin does not load: %.1000s. Install the MPI that it was "
-            "built with (Debian: openmpi-bin); " OTHERWISE,
+            "built with (Debian: openmpi-bin); " MPI_OFF_HINT,
             dlerror());
     else if (strcmp(plugin->version, bo_version()) != 0) {
         snprintf(why, size,
@@ -138,7 +139,7 @@ bool cli_ranks_open(cli_ranks *ranks, char *why, size_t size)
     }
     snprintf(why, size,
              "the launcher announces %d ranks, but %.100s connects %d: start the program with the mpirun of that MPI "
-             "(or srun --mpi=pmix); " OTHERWISE,
+             "(or srun --mpi=pmix); " MPI_OFF_HINT,
              expected, plugin->implementation(), ranks->size);
     plugin->finish(ranks);
     return false;

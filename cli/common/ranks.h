@@ -10,7 +10,7 @@
 typedef struct cli_ranks {
     int rank, size;
     const struct cli_ranks_plugin *plugin; /* started; NULL: one rank */
-    struct cli_ranks_room *room;           /* buffers for the sums of the plugin; allocated by the first sum */
+    struct cli_ranks_buffers *buffers;     /* buffers for the sums of the plugin; allocated by the first sum */
 } cli_ranks;
 
 /* The symbol `bochner_ranks_plugin` of the plugin. Only a plugin of the same version as the program is used, so that

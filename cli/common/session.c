@@ -17,7 +17,7 @@ static void on_log(void *user, bo_log_level level, const char *message)
     else if (strncmp(message, "solver ", 7) == 0)
         return; /* the report contains it */
     else if (level == BO_LOG_INFO && !session->terse)
-        cli_say(session, "%s", message);
+        cli_note(session, "%s", message);
 }
 
 static bool on_progress(void *user, const char *what, double done, double total)
@@ -50,10 +50,10 @@ typedef struct device_name {
 } device_name;
 
 /* A GPU without a number is that of this rank, if there are several ranks on this machine. */
-static device_name resolve_device(const cli_session *session, const char *wanted)
+static device_name resolve_device(const cli_session *session, const char *requested)
 {
     device_name name;
-    snprintf(name.s, sizeof name.s, "%s", wanted ? wanted : "cpu");
+    snprintf(name.s, sizeof name.s, "%s", requested ? requested : "cpu");
     const bool automatic = strcmp(name.s, "auto") == 0;
     if (!automatic && strcmp(name.s, "cuda") != 0) return name;
     if (!automatic && session->ranks.size < 2) return name;
@@ -116,8 +116,8 @@ void cli_session_close(cli_session *session)
 {
     cli_progress_clear(&session->progress);
     if (session->context && bo_context_describe(session->context)->trace)
-        cli_say(session, "Trace       %s (for https://ui.perfetto.dev or chrome://tracing)",
-                bo_context_describe(session->context)->trace);
+        cli_note(session, "Trace       %s (for https://ui.perfetto.dev or chrome://tracing)",
+                 bo_context_describe(session->context)->trace);
     bo_context_destroy(session->context);
     session->context = NULL;
     cli_ranks_close(&session->ranks);
@@ -126,7 +126,7 @@ void cli_session_close(cli_session *session)
 
 /* On a terminal lines end between words. Elsewhere a message is one line, which programs can search. Either way it
  * is written in one call: other ranks write too. */
-static void put_lines(const char *text, int indent, const char *join)
+static void write_lines(const char *text, int indent, const char *join)
 {
     char *lines = NULL;
     size_t length = 0;
@@ -151,7 +151,7 @@ static void message(cli_session *session, const char *kind, const char *format, 
         length += (size_t)snprintf(line + length, 32, "rank %d: ", cli_ranks_announced_rank());
     vsnprintf(line + length, sizeof line - length, format, arguments);
     cli_progress_clear(&session->progress);
-    put_lines(line, 4, NULL);
+    write_lines(line, 4, NULL);
 }
 
 /* "Data        60,000 rows": later lines start below the text, not below the label. */
@@ -162,7 +162,7 @@ static int label_width(const char *line)
     return strlen(line) > LABEL && word < LABEL && word + strspn(line + word, " ") == LABEL ? LABEL : 0;
 }
 
-void cli_say(cli_session *session, const char *format, ...)
+void cli_note(cli_session *session, const char *format, ...)
 {
     if (session->common.quiet || session->ranks.rank > 0) return;
     char line[4096];
@@ -171,10 +171,10 @@ void cli_say(cli_session *session, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     cli_progress_clear(&session->progress);
-    put_lines(line, label_width(line), NULL);
+    write_lines(line, label_width(line), NULL);
 }
 
-void cli_say_next(const cli_session *session, const char *format, ...)
+void cli_suggest_next(const cli_session *session, const char *format, ...)
 {
     static const char start[] = "Next: ";
     if (session->common.quiet || session->common.json || session->ranks.rank > 0) return;
@@ -188,7 +188,7 @@ void cli_say_next(const cli_session *session, const char *format, ...)
     cli_progress progress = session->progress;
     cli_progress_clear(&progress);
     cli_streams_flush(); /* the last line also where both go to one file */
-    put_lines(line, (int)strlen(start), " \\");
+    write_lines(line, (int)strlen(start), " \\");
 }
 
 void cli_warn(cli_session *session, const char *format, ...)
@@ -207,12 +207,12 @@ int cli_fail(cli_session *session, const char *format, ...)
     va_start(arguments, format);
     message(session, "", format, arguments);
     va_end(arguments);
-    cli_streams_tell();
+    cli_streams_flush_messages();
     cli_ranks_abort(&session->ranks, CLI_FAILED);
     return CLI_FAILED;
 }
 
-bo_status cli_wrote(cli_session *session, const char *path, bo_status status)
+bo_status cli_record_output(cli_session *session, const char *path, bo_status status)
 {
     const size_t used = strlen(session->names);
     if (status != BO_OK) return status;
@@ -222,12 +222,12 @@ bo_status cli_wrote(cli_session *session, const char *path, bo_status status)
 }
 
 /* Says what remains of work that was stopped: files, and what standard output has received. */
-static void say_stopped(cli_session *session)
+static void report_stopped(cli_session *session)
 {
-    const size_t count = session->answered ? session->answered : session->generated;
+    const size_t count = session->printed_lines ? session->printed_lines : session->generated;
     char after[64] = "", files[sizeof session->names + 64] = "";
     if (count)
-        snprintf(after, sizeof after, " after %s %s%s", cli_count(count).s, session->answered ? "answer" : "token",
+        snprintf(after, sizeof after, " after %s %s%s", cli_count(count).s, session->printed_lines ? "answer" : "token",
                  count == 1 ? "" : "s");
     if (session->files)
         snprintf(files, sizeof files, "; %s %s written", session->names, session->files == 1 ? "was" : "were");
@@ -239,14 +239,15 @@ static void say_stopped(cli_session *session)
 int cli_fail_status(cli_session *session, bo_status status)
 {
     if (status == BO_CANCELED) {
-        if (cli_signal()) say_stopped(session); /* otherwise standard output was lost, which is reported at the end */
+        if (cli_signal())
+            report_stopped(session); /* otherwise standard output was lost, which is reported at the end */
         return CLI_INTERRUPTED;
     }
-    const char *words = bo_context_error(session->context);
-    return cli_fail(session, "%s", *words ? words : bo_status_string(status));
+    const char *message = bo_context_error(session->context);
+    return cli_fail(session, "%s", *message ? message : bo_status_string(status));
 }
 
-int cli_wrong_use(const char *command, const char *format, ...)
+int cli_usage_error(const char *command, const char *format, ...)
 {
     char *text = NULL;
     va_list arguments;
@@ -255,7 +256,7 @@ int cli_wrong_use(const char *command, const char *format, ...)
     va_end(arguments);
     cli_streams_print("bochner %s: %s (bochner %s --help)\n", command, text ? text : "out of memory", command);
     free(text);
-    return CLI_WRONG_USE;
+    return CLI_USAGE_ERROR;
 }
 
 int cli_command(const cli_usage *usage, int argc, char **argv, void *options, cli_command_fn run)
@@ -265,7 +266,7 @@ int cli_command(const cli_usage *usage, int argc, char **argv, void *options, cl
     const cli_parsed parsed = cli_parse(usage, argc, argv, options, &common, &arguments);
     const int status = parsed == CLI_PARSED       ? run(options, &common, &arguments)
                        : parsed == CLI_HELP_SHOWN ? CLI_DONE
-                                                  : CLI_WRONG_USE;
+                                                  : CLI_USAGE_ERROR;
     free(arguments.items);
     return status;
 }

@@ -37,9 +37,9 @@ static void handle_unless_ignored(int number, void (*handler)(int))
     if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(number, handler);
 }
 
-static void tell(const char *words)
+static void write_message(const char *message)
 {
-    const ssize_t ignored = write(STDERR_FILENO, words, strlen(words));
+    const ssize_t ignored = write(STDERR_FILENO, message, strlen(message));
     (void)ignored;
 }
 
@@ -79,7 +79,7 @@ static void on_alarm(int number)
     const int error = errno;
     (void)number;
     if (!requested || saves) return;
-    tell("bochner: stopped on request\n");
+    write_message("bochner: stopped on request\n");
     if (requested == SIGXCPU) on_limit(SIGXCPU);
     handle(requested, SIG_DFL);
     raise(requested);
@@ -90,7 +90,8 @@ static void on_alarm(int number)
  * Temporary files of the library remain until the same file is written again; their names are not known here. */
 static void on_rank_ended(int number)
 {
-    if (!silent) tell("bochner: stopped: another rank of the job ended; no file was replaced by an incomplete one\n");
+    if (!silent)
+        write_message("bochner: stopped: another rank of the job ended; no file was replaced by an incomplete one\n");
     _exit(128 + number);
 }
 
@@ -98,7 +99,8 @@ static void on_rank_ended(int number)
 static void on_ranks_end(int number)
 {
     const int error = errno;
-    if (!silent) tell("bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n");
+    if (!silent)
+        write_message("bochner: mpirun ends the job, or another rank of the job ended: stopping after this step\n");
     note(number);
     errno = error;
 }
@@ -137,7 +139,7 @@ void cli_signals_default(void)
     handle(SIGXCPU, on_limit);
 }
 
-bool cli_signals_forget(int number)
+bool cli_signals_cancel(int number)
 {
     if (requested != number) return false;
     alarm(0);

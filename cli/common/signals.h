@@ -18,7 +18,7 @@ void cli_signals_between_steps(bool parallel);
 void cli_signals_default(void);
 /* Takes a request back if it came by this signal, so that the program goes on and the next signal is a new request.
  * Returns false if there is no such request. */
-bool cli_signals_forget(int number);
+bool cli_signals_cancel(int number);
 int cli_signal(void); /* the signal that requested a stop; 0: none */
 
 /* Whether long work should stop: a signal arrived, or standard output cannot be written. Flushes standard output, so

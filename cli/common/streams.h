@@ -13,12 +13,12 @@ void cli_streams_open(void);
 void cli_streams_print(const char *format, ...) BO_PRINTF(1, 2);
 /* Flushes messages. Rank 0 of a parallel job prints an error that is the same on all ranks, and mpirun then ends the
  * others: another rank waits for that, two seconds, before it prints its own error. */
-void cli_streams_tell(void);
+void cli_streams_flush_messages(void);
 /* Flushes standard output. Returns false if something that was printed is lost. */
 bool cli_streams_flush(void);
 /* True if something may have been printed: a terminal shows each line at once, without being flushed. */
 bool cli_streams_used(void);
-void cli_streams_lost(int error); /* a write failed with this errno */
+void cli_streams_set_error(int error); /* a write failed with this errno */
 /* Ends a command that returned `status`: flushes standard output and reports if that fails. Returns the exit status of
  * the program. A program stopped by a signal ends by this signal, as a shell expects; a parallel job is left to mpirun.
  * If the reader of a pipe has closed it, the program ends without a message, as if by SIGPIPE. */

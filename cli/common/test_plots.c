@@ -94,15 +94,15 @@ static void frame(const bo_metrics *metrics, double *low, double *high)
 static void scatter_title(FILE *pipe, const bo_metrics *metrics, bool banded, size_t outside)
 {
     char title[256];
-    bo_target_scores figures;
-    bo_metrics_target(metrics, 0, &figures);
-    int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s,
-                          figures.rmse, figures.r2);
+    bo_target_scores values;
+    bo_metrics_target(metrics, 0, &values);
+    int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  R² %.4f", cli_count(metrics->rows).s, values.rmse,
+                          values.r2);
     if (banded)
         length += snprintf(title + length, sizeof title - (size_t)length, ",  %.1f%% inside the 95%% band",
-                           100 * figures.coverage);
+                           100 * values.coverage);
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
-    cli_picture_title(pipe, title, 600);
+    cli_plot_title(pipe, title, 600);
 }
 
 static void axis_label(FILE *pipe, const char *axis, const char *name, const char *what)
@@ -111,7 +111,7 @@ static void axis_label(FILE *pipe, const char *axis, const char *name, const cha
     cli_clean(name, start, sizeof start);
     snprintf(label, sizeof label, "%s, %s", start, what);
     fprintf(pipe, "set %slabel ", axis);
-    cli_picture_quoted(pipe, label);
+    cli_plot_quoted(pipe, label);
     fputc('\n', pipe);
 }
 
@@ -119,7 +119,7 @@ static void scatter(FILE *pipe, const bo_metrics *metrics, const bo_schema *sche
 {
     double low, high;
     size_t outside = 0;
-    cli_picture_begin(pipe, path, 680, 680, 13);
+    cli_plot_begin(pipe, path, 680, 680, 13);
     frame(metrics, &low, &high);
     fputs("$points << EOD\n", pipe);
     for (size_t i = 0; i < metrics->points; i++) {
@@ -160,9 +160,9 @@ static void class_tics(FILE *pipe, const char *axis, const bo_metrics *metrics, 
     fprintf(pipe, "set %stics %s scale 0 (", axis, format);
     const size_t classes = metrics->desc.classes, step = classes <= 60 ? 1 : (classes + 29) / 30;
     for (size_t i = 0; i < classes; i += step) {
-        cli_word number;
+        cli_short_text number;
         if (i) fputs(", ", pipe);
-        cli_picture_tic(pipe, cli_metrics_label(metrics, schema, i, &number), 18, (double)i);
+        cli_plot_tic(pipe, cli_metrics_label(metrics, schema, i, &number), 18, (double)i);
     }
     fputs(")\n", pipe);
 }
@@ -204,8 +204,8 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
 {
     size_t classes = metrics->desc.classes, longest = 1;
     for (size_t i = 0; i < classes; i++) {
-        cli_word number;
-        size_t length = cli_letters(cli_metrics_label(metrics, schema, i, &number));
+        cli_short_text number;
+        size_t length = cli_display_width(cli_metrics_label(metrics, schema, i, &number));
         if (length > longest) longest = length < 18 ? length : 18;
     }
     int cell = classes <= 12 ? 52 : classes <= 30 ? 32 : classes <= 60 ? 24 : (int)(1440 / classes + 1);
@@ -214,17 +214,17 @@ static void confusion(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     if (side < 260) side = 260;
     bool slanted = (int)longest * 8 > cell;
     int left = 64 + names, bottom = 58 + (slanted ? names * 3 / 4 : 14), top = 52, right = 30;
-    cli_picture_begin(pipe, path, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
+    cli_plot_begin(pipe, path, left + side + right, top + side + bottom, classes <= 12 ? 12 : 10);
     fprintf(pipe, "set lmargin at screen %.5f\nset rmargin at screen %.5f\n", (double)left / (left + side + right),
             (double)(left + side) / (left + side + right));
     fprintf(pipe, "set bmargin at screen %.5f\nset tmargin at screen %.5f\n", (double)bottom / (top + side + bottom),
             (double)(bottom + side) / (top + side + bottom));
     char title[256];
-    bo_metrics_summary figures;
-    bo_metrics_report(metrics, &figures);
-    snprintf(title, sizeof title, "%.2f%% of %s rows correct (blue)", 100 * figures.accuracy,
+    bo_metrics_summary values;
+    bo_metrics_report(metrics, &values);
+    snprintf(title, sizeof title, "%.2f%% of %s rows correct (blue)", 100 * values.accuracy,
              cli_count(metrics->rows).s);
-    cli_picture_title(pipe, title, side + 2 * right);
+    cli_plot_title(pipe, title, side + 2 * right);
     fprintf(pipe, "set xrange [-0.5:%g]\nset yrange [%g:-0.5]\n", (double)classes - 0.5, (double)classes - 0.5);
     class_tics(pipe, "x", metrics, schema, slanted ? "rotate by 45 right" : "");
     class_tics(pipe, "y", metrics, schema, "");
@@ -243,9 +243,9 @@ static double residual_range(const bo_metrics *metrics, const double *residuals)
     double *sorted = cli_allocate(n, sizeof(double), "plot");
     memcpy(sorted, residuals, n * sizeof(double));
     qsort(sorted, n, sizeof(double), ascending);
-    const double most = n ? fmax(fabs(sorted[n / 200]), fabs(sorted[n - 1 - n / 200])) : 0;
+    const double limit = n ? fmax(fabs(sorted[n / 200]), fabs(sorted[n - 1 - n / 200])) : 0;
     free(sorted);
-    return most > 0 ? 1.1 * most : 1;
+    return limit > 0 ? 1.1 * limit : 1;
 }
 
 /* Of neighbors by prediction, in bins of equal numbers: the mean residual, and the mean ± the standard deviation. */
@@ -277,7 +277,7 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     for (size_t i = 0; i < metrics->points; i++) left[i] = metrics->truth[i] - metrics->predicted[i];
     const double range = residual_range(metrics, left);
     frame(metrics, &low, &high);
-    cli_picture_begin(pipe, path, 760, 560, 13);
+    cli_plot_begin(pipe, path, 760, 560, 13);
     fputs("$points << EOD\n", pipe);
     for (size_t i = 0; i < metrics->points; i++) {
         fprintf(pipe, "%.17g %.17g\n", metrics->predicted[i], left[i]);
@@ -287,12 +287,12 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
     residual_bins(pipe, metrics, left);
     free(left);
     char title[256];
-    bo_target_scores figures;
-    bo_metrics_target(metrics, 0, &figures);
+    bo_target_scores values;
+    bo_metrics_target(metrics, 0, &values);
     const int length = snprintf(title, sizeof title, "%s rows:  RMSE %.5g,  MAE %.5g", cli_count(metrics->rows).s,
-                                figures.rmse, figures.mae);
+                                values.rmse, values.mae);
     if (outside) snprintf(title + length, sizeof title - (size_t)length, ",  %zu beyond the frame", outside);
-    cli_picture_title(pipe, title, 680);
+    cli_plot_title(pipe, title, 680);
     const char *name = schema && cli_target_name(schema, 0) ? cli_target_name(schema, 0) : "target";
     axis_label(pipe, "x", name, "predicted");
     axis_label(pipe, "y", name, "true - predicted");
@@ -319,15 +319,15 @@ static size_t roc_classes(const bo_metrics *metrics, size_t chosen[ROC_CURVES])
     const size_t classes = metrics->desc.classes;
     size_t count = 0, rows[ROC_CURVES];
     for (size_t c = classes == 2; c < classes; c++) {
-        size_t here = 0, at = count;
-        for (size_t j = 0; j < classes; j++) here += (size_t)metrics->confusion[c * classes + j];
-        if (here == 0 || (count == ROC_CURVES && rows[count - 1] >= here)) continue;
+        size_t class_rows = 0, at = count;
+        for (size_t j = 0; j < classes; j++) class_rows += (size_t)metrics->confusion[c * classes + j];
+        if (class_rows == 0 || (count == ROC_CURVES && rows[count - 1] >= class_rows)) continue;
         if (count == ROC_CURVES) at = count - 1;
-        for (; at > 0 && rows[at - 1] < here; at--) {
+        for (; at > 0 && rows[at - 1] < class_rows; at--) {
             rows[at] = rows[at - 1];
             chosen[at] = chosen[at - 1];
         }
-        rows[at] = here;
+        rows[at] = class_rows;
         chosen[at] = c;
         if (count < ROC_CURVES) count++;
     }
@@ -354,12 +354,12 @@ static void roc(FILE *pipe, cli_session *session, const bo_metrics *metrics, con
     size_t chosen[ROC_CURVES], count = roc_classes(metrics, chosen), drawn = 0;
     const bo_measure auc = cli_measure(session, metrics, BO_SCORE_AUC);
     char title[256];
-    cli_picture_begin(pipe, path, 640, 660, 13);
+    cli_plot_begin(pipe, path, 640, 660, 13);
     snprintf(title, sizeof title, "%s rows:  AUC %s%s%s%s", cli_count(metrics->rows).s,
-             cli_figure(BO_SCORE_AUC, auc.value).s, isfinite(auc.error) ? " ± " : "",
-             isfinite(auc.error) ? cli_figure_error(BO_SCORE_AUC, auc.error).s : "",
+             cli_format_metric(BO_SCORE_AUC, auc.value).s, isfinite(auc.error) ? " ± " : "",
+             isfinite(auc.error) ? cli_format_metric_error(BO_SCORE_AUC, auc.error).s : "",
              isfinite(auc.error) ? " (standard error)" : ", mean over the classes");
-    cli_picture_title(pipe, title, 560);
+    cli_plot_title(pipe, title, 560);
     fputs("set xrange [0:1]\nset yrange [0:1]\nset size ratio 1\nset xlabel 'false positive rate'\n"
           "set ylabel 'true positive rate'\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\n"
           "set key bottom right Left reverse\n",
@@ -368,11 +368,11 @@ static void roc(FILE *pipe, cli_session *session, const bo_metrics *metrics, con
         if (roc_data(pipe, session, metrics, chosen[i], drawn)) chosen[drawn++] = chosen[i];
     fputs("plot x with lines lc rgb '#888888' lw 1.4 dt 2 notitle", pipe);
     for (size_t i = 0; i < drawn; i++) {
-        cli_word number;
+        cli_short_text number;
         char label[64];
         cli_clean(cli_metrics_label(metrics, schema, chosen[i], &number), label, 40);
-        fprintf(pipe, ", $c%zu with lines lw 2 lc rgb '%s' title ", i, cli_picture_color(i));
-        cli_picture_quoted(pipe, label);
+        fprintf(pipe, ", $c%zu with lines lw 2 lc rgb '%s' title ", i, cli_plot_color(i));
+        cli_plot_quoted(pipe, label);
     }
     fputs("\n", pipe);
 }
@@ -393,13 +393,13 @@ static void reliability(FILE *pipe, cli_session *session, const bo_metrics *metr
                         const char *path)
 {
     const bool two = metrics->desc.classes == 2;
-    cli_word number;
+    cli_short_text number;
     char title[256], name[64];
-    cli_picture_begin(pipe, path, 640, 680, 13);
+    cli_plot_begin(pipe, path, 640, 680, 13);
     snprintf(title, sizeof title, "%s rows:  Brier score %s,  calibration error %s", cli_count(metrics->rows).s,
              cli_significant(cli_measure(session, metrics, BO_SCORE_BRIER).value, 3).s,
              cli_significant(cli_measure(session, metrics, BO_SCORE_CALIBRATION).value, 2).s);
-    cli_picture_title(pipe, title, 560);
+    cli_plot_title(pipe, title, 560);
     fputs("$bins << EOD\n", pipe);
     for (size_t b = 0; b < BO_CALIBRATION_BINS; b++) {
         const bo_calibration_bin *bin = &metrics->calibration[b];
@@ -433,16 +433,16 @@ const char *cli_plot_kind_name(unsigned kind)
     return kind < CLI_COUNT_OF(kind_names) ? kind_names[kind] : NULL;
 }
 
-typedef struct picture {
+typedef struct plot_data {
     cli_session *session;
     const bo_metrics *metrics;
     const bo_schema *schema;
     cli_plot_kind kind;
-} picture;
+} plot_data;
 
 static void draw(FILE *pipe, const char *path, const void *what)
 {
-    const picture *p = what;
+    const plot_data *p = what;
     switch (p->kind) {
     case CLI_PLOT_RESIDUALS:
         residuals(pipe, p->metrics, p->schema, path);
@@ -477,6 +477,6 @@ int cli_plot(cli_session *session, const bo_metrics *metrics, const bo_schema *s
     if (kind == CLI_PLOT_DEFAULT) kind = metrics->desc.classes ? CLI_PLOT_CONFUSION : CLI_PLOT_PREDICTIONS;
     if (kind == CLI_PLOT_ROC && !isfinite(cli_measure(session, metrics, BO_SCORE_AUC).value))
         return cli_fail(session, "--plot-kind roc needs test rows of at least two classes");
-    const picture what = {session, metrics, schema, kind};
-    return cli_picture(session, path, metrics->desc.targets > 1 ? " (of the first target)" : "", draw, &what);
+    const plot_data what = {session, metrics, schema, kind};
+    return cli_plot_file(session, path, metrics->desc.targets > 1 ? " (of the first target)" : "", draw, &what);
 }

@@ -88,7 +88,7 @@ static bo_status state_at(bo_context *context, const bo_model *model, size_t tok
 static bo_status measure_state(compare_job *job, const bo_model *model, cli_compared *run)
 {
     bo_context *context = job->session->context;
-    const size_t asked = job->options->tokens, own = bo_model_describe(model)->context;
+    const size_t requested = job->options->tokens, context_length = bo_model_describe(model)->context;
     size_t bytes = 0, twice = 0;
     run->state_bytes = NAN;
     if (run->task != BO_MODEL_TASK_LANGUAGE) {
@@ -96,8 +96,8 @@ static bo_status measure_state(compare_job *job, const bo_model *model, cli_comp
             run->state_bytes = (double)bo_model_report(model)->state_bytes;
         return BO_OK;
     }
-    run->state_tokens = asked ? asked : own;
-    if (state_at(context, model, run->state_tokens, &bytes) != BO_OK) run->state_tokens = own;
+    run->state_tokens = requested ? requested : context_length;
+    if (state_at(context, model, run->state_tokens, &bytes) != BO_OK) run->state_tokens = context_length;
     const bo_status status = state_at(context, model, run->state_tokens, &bytes);
     run->state_grows = state_at(context, model, 2 * run->state_tokens, &twice) == BO_OK && twice > bytes;
     run->state_bytes = status == BO_OK ? (double)bytes : NAN;
@@ -328,7 +328,7 @@ static void full_count(double value, const char *mark, char out[CELL])
 /* 1,234; 33.1k; 1.23M. */
 static void short_count(double value, char out[CELL])
 {
-    static const char letters[] = "kMGT";
+    static const char prefixes[] = "kMGT";
     int power = -1;
     if (!is_count(value)) {
         snprintf(out, CELL, "-");
@@ -336,7 +336,7 @@ static void short_count(double value, char out[CELL])
         snprintf(out, CELL, "%s", cli_count((size_t)value).s);
     } else {
         for (; value >= 999.5 && power < 3; power++) value /= 1000;
-        snprintf(out, CELL, "%.*f%c", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, letters[power]);
+        snprintf(out, CELL, "%.*f%c", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, prefixes[power]);
     }
 }
 
@@ -435,7 +435,7 @@ static void print_row(table_row row, const int widths[COLUMNS])
 {
     for (size_t c = 0; c < COLUMNS; c++) {
         if (!widths[c]) continue;
-        const int fill = widths[c] - (int)cli_letters(row[c]);
+        const int fill = widths[c] - (int)cli_display_width(row[c]);
         if (c < 2)
             printf("%s%*s", row[c], fill, "");
         else
@@ -458,7 +458,7 @@ static void print_table(const compare_job *job)
     }
     for (size_t i = 0; i <= all->count; i++)
         for (size_t c = 0; c < COLUMNS; c++)
-            if ((int)cli_letters(rows[i][c]) > widths[c]) widths[c] = (int)cli_letters(rows[i][c]);
+            if ((int)cli_display_width(rows[i][c]) > widths[c]) widths[c] = (int)cli_display_width(rows[i][c]);
     const int omitted = omit_columns(widths);
     for (size_t i = 0; i <= all->count; i++) print_row(rows[i], widths);
     free(rows);
@@ -540,12 +540,12 @@ static int compare(void *options, const cli_common *common, const cli_arguments 
 {
     const compare_options *o = options;
     if (arguments->count == 0)
-        return cli_wrong_use("compare", "no runs; give one or more directories of bochner train");
-    if (arguments->count > CLI_LIST_ROOM)
-        return cli_wrong_use("compare", "expected at most %d runs, found %zu", CLI_LIST_ROOM, arguments->count);
+        return cli_usage_error("compare", "no runs; give one or more directories of bochner train");
+    if (arguments->count > CLI_LIST_CAPACITY)
+        return cli_usage_error("compare", "expected at most %d runs, found %zu", CLI_LIST_CAPACITY, arguments->count);
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("compare", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
-    if (CLI_GIVEN(o, by) && !o->plot) return cli_wrong_use("compare", "--by needs --plot FILE");
+        return cli_usage_error("compare", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+    if (CLI_GIVEN(o, by) && !o->plot) return cli_usage_error("compare", "--by needs --plot FILE");
     cli_session session;
     if (!cli_session_open(&session, "compare", common, false)) return CLI_FAILED;
     compare_job *job = cli_allocate(1, sizeof *job, "a comparison");
@@ -555,7 +555,7 @@ static int compare(void *options, const cli_common *common, const cli_arguments 
     job->all.runs = cli_allocate(arguments->count, sizeof *job->all.runs, "runs");
     const int status = run(job, arguments);
     for (size_t i = 0; i < job->all.count; i++) {
-        cli_run_forget(&job->all.runs[i].metrics);
+        cli_run_metrics_free(&job->all.runs[i].metrics);
         free(job->all.runs[i].name);
         free(job->all.runs[i].data);
     }
@@ -577,7 +577,7 @@ static const cli_option rows[] = {
     CHOICE_OF("by", "AXIS", compare_options, by, axis_name,
               "for --plot: horizontal axis; networks count examples as tokens", .initial = "step"),
     COUNT("tokens", "N", compare_options, tokens, "number of tokens at which the state of a language model is measured",
-          .low = 1, .high = 1 << 30, .otherwise = "the context of the model"),
+          .low = 1, .high = 1 << 30, .default_text = "the context of the model"),
     END_OF_OPTIONS,
 };
 

@@ -2,7 +2,7 @@
 #ifndef CLI_COMPARE_H
 #define CLI_COMPARE_H
 
-#include "../model/mixer_words.h"
+#include "../model/mixer_text.h"
 #include "run.h"
 
 typedef enum cli_compare_axis { CLI_COMPARE_STEP, CLI_COMPARE_TOKENS, CLI_COMPARE_SECONDS } cli_compare_axis;
@@ -16,7 +16,7 @@ typedef struct cli_compared {
     bool finished;
     bo_model_task task;
     bool attends; /* its mixer is attention */
-    char mixer[CLI_MIXER_WORDS];
+    char mixer[CLI_MIXER_TEXT];
     double parameters, state_bytes;
     bool state_grows;    /* with the number of tokens */
     size_t state_tokens; /* at which the state was measured */

@@ -34,10 +34,10 @@ static size_t draw_block(FILE *pipe, const cli_comparison *all, size_t run, bool
 static void draw_curve(FILE *pipe, const cli_comparison *all, size_t run, bool valid, bool titled, bool first)
 {
     fprintf(pipe, "%s $%c%zu with %s dt %zu lc rgb '%s%s' ", first ? "plot" : ",", valid ? 'v' : 't', run,
-            valid ? "linespoints pt 7 ps 0.6 lw 2" : "lines lw 1", 1 + run / CLI_PICTURE_COLORS, valid ? "" : "#90",
-            cli_picture_color(run) + (valid ? 0 : 1));
+            valid ? "linespoints pt 7 ps 0.6 lw 2" : "lines lw 1", 1 + run / CLI_PLOT_COLORS, valid ? "" : "#90",
+            cli_plot_color(run) + (valid ? 0 : 1));
     fputs(titled ? "title " : "notitle", pipe);
-    if (titled) cli_picture_quoted(pipe, all->runs[run].name);
+    if (titled) cli_plot_quoted(pipe, all->runs[run].name);
 }
 
 /* "tokens", or "examples" for networks. */
@@ -63,19 +63,19 @@ static const char *y_label(const cli_comparison *all)
 /* Logarithmic if the longest run covers more than a factor of 20. */
 static bool is_logarithmic(const cli_comparison *all)
 {
-    double least = INFINITY, most = 0;
+    double lower = INFINITY, upper = 0;
     for (size_t i = 0; i < all->count; i++) {
         const cli_run_metrics *m = &all->runs[i].metrics;
-        least = fmin(least, x_of(all, &m->points[0]));
-        most = fmax(most, x_of(all, &m->points[m->count - 1]));
+        lower = fmin(lower, x_of(all, &m->points[0]));
+        upper = fmax(upper, x_of(all, &m->points[m->count - 1]));
     }
-    return least > 0 && most >= 20 * least;
+    return lower > 0 && upper >= 20 * lower;
 }
 
 static void draw(FILE *pipe, const char *path, const void *what)
 {
     const cli_comparison *all = what;
-    cli_picture_begin(pipe, path, 860, 480, 12);
+    cli_plot_begin(pipe, path, 860, 480, 12);
     fprintf(pipe,
             "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\n"
             "set key outside right top Left reverse noenhanced\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\n"
@@ -84,7 +84,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
             y_label(all));
     if (is_logarithmic(all)) fputs("set logscale x 10\n", pipe);
     bool first = true;
-    bool tested[CLI_LIST_ROOM] = {false};
+    bool tested[CLI_LIST_CAPACITY] = {false};
     for (size_t i = 0; i < all->count; i++) {
         tested[i] = draw_block(pipe, all, i, true) > 0;
         draw_block(pipe, all, i, false);
@@ -101,5 +101,5 @@ static void draw(FILE *pipe, const char *path, const void *what)
 
 int cli_compare_plot(cli_session *session, const char *path, const cli_comparison *all)
 {
-    return cli_picture(session, path, "", draw, all);
+    return cli_plot_file(session, path, "", draw, all);
 }

@@ -17,14 +17,14 @@ static bool is_missing(const char *path)
 
 bo_json *cli_read_json(cli_session *session, const char *directory, const char *name)
 {
-    enum { MOST = 1 << 20 };
+    enum { MAX_FILE_BYTES = 1 << 20 };
     char path[4096];
     void *text = NULL;
     size_t length = 0;
     bo_json *json = NULL;
     snprintf(path, sizeof path, "%s/%s", directory, name);
     if (is_missing(path)) return NULL;
-    if (bo_file_load(session->context, path, MOST, &text, &length) != BO_OK)
+    if (bo_file_load(session->context, path, MAX_FILE_BYTES, &text, &length) != BO_OK)
         cli_warn(session, "%s is ignored, because it cannot be read: %s", path, bo_context_error(session->context));
     else if (bo_json_check(session->context, path, text, length) != BO_OK)
         cli_warn(session, "%s is ignored, because it is damaged or was edited: its checksum does not match", path);
@@ -132,10 +132,10 @@ static cli_run_point point_of(const bo_json *json, const cli_run_metrics *m)
     return point;
 }
 
-static void add(cli_run_metrics *m, size_t *room, cli_run_point point)
+static void add(cli_run_metrics *m, size_t *capacity, cli_run_point point)
 {
-    if (m->count == *room) {
-        cli_run_point *larger = cli_allocate(*room = 2 * *room + 256, sizeof *larger, "metrics");
+    if (m->count == *capacity) {
+        cli_run_point *larger = cli_allocate(*capacity = 2 * *capacity + 256, sizeof *larger, "metrics");
         if (m->count) memcpy(larger, m->points, m->count * sizeof *larger);
         free(m->points);
         m->points = larger;
@@ -147,12 +147,12 @@ static void add(cli_run_metrics *m, size_t *room, cli_run_point point)
  * set. */
 static FILE *open_metrics(const char *directory)
 {
-    enum { MOST = 1 << 28 };
+    enum { MAX_FILE_BYTES = 1 << 28 };
     char path[4096];
     struct stat info;
     snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
     if (stat(path, &info) != 0) return NULL;
-    if (S_ISREG(info.st_mode) && info.st_size <= MOST) return fopen(path, "rb");
+    if (S_ISREG(info.st_mode) && info.st_size <= MAX_FILE_BYTES) return fopen(path, "rb");
     errno = S_ISREG(info.st_mode) ? EFBIG : EINVAL;
     return NULL;
 }
@@ -160,7 +160,7 @@ static FILE *open_metrics(const char *directory)
 bool cli_run_read(const char *directory, cli_run_metrics *out)
 {
     char *line = NULL;
-    size_t size = 0, room = 0;
+    size_t size = 0, capacity = 0;
     *out = (cli_run_metrics){.count = 0};
     FILE *file = open_metrics(directory);
     if (!file) return false;
@@ -168,20 +168,20 @@ bool cli_run_read(const char *directory, cli_run_metrics *out)
         bo_json *json = bo_json_read(line, strlen(line), NULL);
         if (!isnan(cli_json_number(json, "step"))) {
             find_names(json, out);
-            add(out, &room, point_of(json, out));
+            add(out, &capacity, point_of(json, out));
         }
         bo_json_delete(json);
     }
-    const bool whole = !ferror(file);
+    const bool complete = !ferror(file);
     const int error = errno;
     free(line);
     fclose(file);
-    if (!whole) cli_run_forget(out);
+    if (!complete) cli_run_metrics_free(out);
     errno = error;
-    return whole;
+    return complete;
 }
 
-void cli_run_forget(cli_run_metrics *metrics)
+void cli_run_metrics_free(cli_run_metrics *metrics)
 {
     free(metrics->points);
     *metrics = (cli_run_metrics){.count = 0};

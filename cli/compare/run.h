@@ -35,8 +35,8 @@ typedef struct cli_run_metrics {
     char metric[24]; /* "bits_per_byte", "accuracy", "perplexity" or "rmse" */
 } cli_run_metrics;
 /* False: the file cannot be read, and errno tells why; EINVAL: it is not a regular file. An incomplete last line is
- * ignored. Freed with cli_run_forget. */
+ * ignored. Freed with cli_run_metrics_free. */
 bool cli_run_read(const char *directory, cli_run_metrics *out);
-void cli_run_forget(cli_run_metrics *metrics);
+void cli_run_metrics_free(cli_run_metrics *metrics);
 
 #endif

@@ -30,12 +30,12 @@ static int check_directory(const char *directory)
     char path[4096];
     struct stat about;
     if (stat(directory, &about) == 0 && !S_ISDIR(about.st_mode))
-        return cli_wrong_use("convert", "--out %s: a file of this name exists; give another name", directory);
+        return cli_usage_error("convert", "--out %s: a file of this name exists; give another name", directory);
     for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
         if (access(path, F_OK) == 0)
-            return cli_wrong_use("convert", "--out %s: the directory already holds a model (%s); give another name",
-                                 directory, names[i]);
+            return cli_usage_error("convert", "--out %s: the directory already holds a model (%s); give another name",
+                                   directory, names[i]);
     }
     return CLI_DONE;
 }
@@ -49,13 +49,13 @@ static bool is_directory(const char *path)
 static int check(const convert_options *o, const cli_arguments *arguments)
 {
     if (arguments->count != 1)
-        return cli_wrong_use("convert", "expected one file or directory, found %zu", arguments->count);
-    if (!o->out) return cli_wrong_use("convert", "no output directory; give --out DIR");
+        return cli_usage_error("convert", "expected one file or directory, found %zu", arguments->count);
+    if (!o->out) return cli_usage_error("convert", "no output directory; give --out DIR");
     if (is_directory(arguments->items[0])) {
         const char *foreign = o->tokenizer ? "tokenizer" : o->shard ? "shard" : NULL;
-        if (foreign) return cli_wrong_use("convert", "--%s does not apply to a model directory", foreign);
+        if (foreign) return cli_usage_error("convert", "--%s does not apply to a model directory", foreign);
         if (o->dtype == BO_CONVERT_DTYPE_FLOAT16)
-            return cli_wrong_use("convert", "--dtype: model directories are written as float32 or bfloat16");
+            return cli_usage_error("convert", "--dtype: model directories are written as float32 or bfloat16");
     }
     return check_directory(o->out);
 }
@@ -99,10 +99,10 @@ static void print_json(const bo_conversion_info *info, const char *from, const c
     cli_json_end(&json);
 }
 
-static void say_next(const cli_session *session, const char *directory)
+static void suggest_next(const cli_session *session, const char *directory)
 {
-    char *word = cli_quoted_word(directory);
-    cli_say_next(session, "bochner generate %s --prompt 'Once upon a time' --tokens 100", word);
+    char *word = cli_shell_quoted(directory);
+    cli_suggest_next(session, "bochner generate %s --prompt 'Once upon a time' --tokens 100", word);
     free(word);
 }
 
@@ -115,7 +115,7 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     if (status != BO_OK) return cli_fail_status(session, status);
     const bool json = session->common.json;
     if (!json) describe(&info, from);
-    status = cli_wrote(session, o->out, bo_conversion_write(session->context, conversion, o->out));
+    status = cli_record_output(session, o->out, bo_conversion_write(session->context, conversion, o->out));
     if (status == BO_OK && json) print_json(&info, from, o->out);
     if (status == BO_OK && !json) printf("Model       %s: %s\n", o->out, cli_bytes(info.bytes).s);
     if (status == BO_OK && !info.tokenizer && strncmp(info.format, "llama2.c", 8) == 0)
@@ -123,7 +123,7 @@ static int run(cli_session *session, const convert_options *o, const char *from)
     const bool text = status == BO_OK && info.tokenizer && info.runs;
     bo_conversion_close(conversion);
     if (status != BO_OK) return cli_fail_status(session, status);
-    if (text) say_next(session, o->out);
+    if (text) suggest_next(session, o->out);
     return CLI_DONE;
 }
 
@@ -135,7 +135,7 @@ static int run_directory(cli_session *session, const convert_options *o, const c
     bo_status status =
         bo_model_load(session->context, &(bo_source){.path = from}, &(bo_model_load_desc){.storage = storage}, &model);
     if (status != BO_OK) return cli_fail_model(session, from, status);
-    status = cli_wrote(session, o->out, bo_model_save(session->context, model, &(bo_sink){.path = o->out}));
+    status = cli_record_output(session, o->out, bo_model_save(session->context, model, &(bo_sink){.path = o->out}));
     const double bytes = (double)bo_model_report(model)->bytes;
     const bool text = bo_model_tokenizer(model) && bo_model_describe(model)->task == BO_MODEL_TASK_LANGUAGE;
     bo_model_destroy(model);
@@ -150,7 +150,7 @@ static int run_directory(cli_session *session, const convert_options *o, const c
     } else {
         printf("Model       %s: %s of weights\n", o->out, cli_bytes(bytes).s);
     }
-    if (text) say_next(session, o->out);
+    if (text) suggest_next(session, o->out);
     return CLI_DONE;
 }
 
@@ -175,8 +175,8 @@ static const cli_option rows[] = {
         "directories, which can only become float32 or bfloat16",
         .initial = "source"),
     BYTES("shard", "SIZE", convert_options, shard,
-          "GGUF and llama2.c: largest size of the tensors of a file; more are written to several", .otherwise = "5 GB",
-          .low = 1),
+          "GGUF and llama2.c: largest size of the tensors of a file; more are written to several",
+          .default_text = "5 GB", .low = 1),
     END_OF_OPTIONS,
 };
 

@@ -24,9 +24,9 @@ static bo_status merge(lora_job *job)
     bo_status status = bo_model_load(context, &(bo_source){.path = job->from},
                                      &(bo_model_load_desc){.adapters = BO_ADAPTERS_KEEP}, &job->model);
     if (status == BO_OK) status = bo_model_merge(context, job->model);
-    return status == BO_OK
-               ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, &(bo_sink){.path = job->out}))
-               : status;
+    return status == BO_OK ? cli_record_output(job->session, job->out,
+                                               bo_model_save(context, job->model, &(bo_sink){.path = job->out}))
+                           : status;
 }
 
 static bo_status unmerge(lora_job *job)
@@ -34,9 +34,9 @@ static bo_status unmerge(lora_job *job)
     bo_context *context = job->session->context;
     bo_status status = bo_model_load(context, &(bo_source){.path = job->from},
                                      &(bo_model_load_desc){.adapters = BO_ADAPTERS_REMOVE}, &job->model);
-    return status == BO_OK
-               ? cli_wrote(job->session, job->out, bo_model_save(context, job->model, &(bo_sink){.path = job->out}))
-               : status;
+    return status == BO_OK ? cli_record_output(job->session, job->out,
+                                               bo_model_save(context, job->model, &(bo_sink){.path = job->out}))
+                           : status;
 }
 
 static void report(const lora_job *job, const char *word)
@@ -54,24 +54,24 @@ static void report(const lora_job *job, const char *word)
            strcmp(word, "merge") == 0 ? "with the adapter" : "without the adapter of", job->from);
 }
 
-typedef struct verb {
+typedef struct subcommand {
     const char *name;
     bo_status (*run)(lora_job *job);
-} verb;
+} subcommand;
 
-static const verb verbs[] = {{"merge", merge}, {"unmerge", unmerge}};
+static const subcommand subcommands[] = {{"merge", merge}, {"unmerge", unmerge}};
 
-static const char *verb_name(const void *words, size_t index)
+static const char *subcommand_name(const void *items, size_t index)
 {
-    return ((const verb *)words)[index].name;
+    return ((const subcommand *)items)[index].name;
 }
 
-static int unknown_verb(const char *word)
+static int unknown_subcommand(const char *word)
 {
-    const char *near = word ? cli_nearest(word, CLI_COUNT_OF(verbs), verb_name, verbs) : NULL;
-    if (!word) return cli_wrong_use("lora", "expected merge or unmerge");
-    if (near) return cli_wrong_use("lora", "unknown action '%s'; did you mean %s?", word, near);
-    return cli_wrong_use("lora", "unknown action '%s'; expected merge or unmerge", word);
+    const char *near = word ? cli_nearest(word, CLI_COUNT_OF(subcommands), subcommand_name, subcommands) : NULL;
+    if (!word) return cli_usage_error("lora", "expected merge or unmerge");
+    if (near) return cli_usage_error("lora", "unknown action '%s'; did you mean %s?", word, near);
+    return cli_usage_error("lora", "unknown action '%s'; expected merge or unmerge", word);
 }
 
 /* An existing model is not replaced. */
@@ -82,21 +82,21 @@ static int check(const char *word, const cli_arguments *arguments, const char *o
     }; /* with space for the names of its files, also those of the directory `adapter` */
     char path[4096];
     if (arguments->count != 2)
-        return cli_wrong_use("lora", "%s: expected one directory, found %zu", word, arguments->count - 1);
-    if (!out) return cli_wrong_use("lora", "%s: no output directory; give --out DIR", word);
+        return cli_usage_error("lora", "%s: expected one directory, found %zu", word, arguments->count - 1);
+    if (!out) return cli_usage_error("lora", "%s: no output directory; give --out DIR", word);
     if (strlen(out) > LONGEST_DIRECTORY)
-        return cli_wrong_use("lora", "--out %.80s…: the path is too long: %zu bytes, expected at most %d", out,
-                             strlen(out), LONGEST_DIRECTORY);
+        return cli_usage_error("lora", "--out %.80s…: the path is too long: %zu bytes, expected at most %d", out,
+                               strlen(out), LONGEST_DIRECTORY);
     snprintf(path, sizeof path, "%s/config.json", out);
     if (access(path, F_OK) == 0)
-        return cli_wrong_use("lora", "--out %s: the directory already holds a model; give another name", out);
+        return cli_usage_error("lora", "--out %s: the directory already holds a model; give another name", out);
     struct stat about;
     if (stat(out, &about) == 0 && S_ISREG(about.st_mode))
-        return cli_wrong_use("lora", "--out %s: the file already exists; give another name", out);
+        return cli_usage_error("lora", "--out %s: the file already exists; give another name", out);
     return CLI_DONE;
 }
 
-static int run(lora_job *job, const verb *chosen)
+static int run(lora_job *job, const subcommand *chosen)
 {
     const bo_status status = chosen->run(job);
     if (status != BO_OK) return cli_fail_status(job->session, status);
@@ -108,10 +108,10 @@ static int lora(void *options, const cli_common *common, const cli_arguments *ar
 {
     const char *out = ((const lora_options *)options)->out;
     const char *word = arguments->count ? arguments->items[0] : NULL;
-    const verb *chosen = NULL;
-    for (size_t i = 0; i < CLI_COUNT_OF(verbs) && word; i++)
-        if (strcmp(verbs[i].name, word) == 0) chosen = &verbs[i];
-    if (!chosen) return unknown_verb(word);
+    const subcommand *chosen = NULL;
+    for (size_t i = 0; i < CLI_COUNT_OF(subcommands) && word; i++)
+        if (strcmp(subcommands[i].name, word) == 0) chosen = &subcommands[i];
+    if (!chosen) return unknown_subcommand(word);
     int ended = check(word, arguments, out);
     if (ended != CLI_DONE) return ended;
     cli_session session;
@@ -140,7 +140,7 @@ const cli_usage cli_lora_usage = {
                 "  bochner lora merge adapter --out merged\n"
                 "  bochner lora unmerge merged --out model-again\n",
     .groups = {{rows, 0}},
-    .verbs = {"merge", "unmerge"},
+    .subcommands = {"merge", "unmerge"},
 };
 
 int cli_lora(int argc, char **argv)

@@ -35,10 +35,10 @@ typedef struct eval_job {
     const char *directory;
     bo_model *model;
     const bo_model_desc *desc;
-    bo_corpus *corpus;    /* of a language model */
-    bo_evaluation result; /* of a language model */
-    bo_evaluation whole;  /* the same in float32, if the weights are stored in fewer bits */
-    bo_texts *texts;      /* of a model with another task */
+    bo_corpus *corpus;         /* of a language model */
+    bo_evaluation result;      /* of a language model */
+    bo_evaluation unquantized; /* the same in float32, if the weights are stored in fewer bits */
+    bo_texts *texts;           /* of a model with another task */
 } eval_job;
 
 static const char *const tokenizations[] = {"13a", "none"};
@@ -106,7 +106,7 @@ static const char *text_option(const eval_options *o)
 /* The relative increase of the perplexity by weights of fewer bits. */
 static double cost_of(const eval_job *job)
 {
-    return job->result.perplexity / job->whole.perplexity - 1;
+    return job->result.perplexity / job->unquantized.perplexity - 1;
 }
 
 static void print_language(const eval_job *job)
@@ -121,15 +121,15 @@ static void print_language(const eval_job *job)
     if (!job->options->weights) return;
     printf("Weights     %s, %s\n", bo_enum_name(BO_ENUM_STORAGE, bo_model_report(job->model)->storage),
            cli_bytes((double)bo_model_report(job->model)->bytes).s);
-    printf("Cost        perplexity %s with float32 weights: %+.2f%%\n", cli_significant(job->whole.perplexity, 4).s,
-           100 * cost_of(job));
+    printf("Cost        perplexity %s with float32 weights: %+.2f%%\n",
+           cli_significant(job->unquantized.perplexity, 4).s, 100 * cost_of(job));
 }
 
 /* Tokens to read. */
 static uint64_t tokens_of(const eval_job *job)
 {
-    const uint64_t all = bo_corpus_tokens(job->corpus), most = job->options->tokens;
-    return most && most < all ? most : all;
+    const uint64_t all = bo_corpus_tokens(job->corpus), limit = job->options->tokens;
+    return limit && limit < all ? limit : all;
 }
 
 /* Tokens per window. With a carried state, the text is one window. */
@@ -137,7 +137,7 @@ static uint64_t window_of(const eval_job *job)
 {
     if (job->options->stateful) return tokens_of(job);
     if (job->options->context) return job->options->context;
-    return job->desc->context < CLI_MOST_CONTEXT ? job->desc->context : CLI_MOST_CONTEXT;
+    return job->desc->context < CLI_DEFAULT_MAX_CONTEXT ? job->desc->context : CLI_DEFAULT_MAX_CONTEXT;
 }
 
 /* Tokens of the longest window: windows end with the text. */
@@ -168,7 +168,7 @@ static void json_language(const eval_job *job)
     cli_json_add_text(&json, "weights", bo_enum_name(BO_ENUM_STORAGE, bo_model_report(job->model)->storage));
     cli_json_add_count(&json, "weight_bytes", bo_model_report(job->model)->bytes);
     if (job->options->weights) {
-        cli_json_add_number(&json, "float32_perplexity", job->whole.perplexity);
+        cli_json_add_number(&json, "float32_perplexity", job->unquantized.perplexity);
         cli_json_add_number(&json, "perplexity_cost", cost_of(job));
     }
     cli_json_end(&json);
@@ -183,7 +183,7 @@ static bo_status evaluate_corpus(eval_job *job, bo_evaluation *out)
 /* Evaluates the model with the chosen storage of its weights, and before that in float32. */
 static bo_status evaluate_weights(eval_job *job)
 {
-    bo_status status = job->options->weights ? evaluate_corpus(job, &job->whole) : BO_OK;
+    bo_status status = job->options->weights ? evaluate_corpus(job, &job->unquantized) : BO_OK;
     if (status == BO_OK) status = bo_model_set_storage(job->session->context, job->model, job->options->weights);
     return status == BO_OK ? evaluate_corpus(job, &job->result) : status;
 }
@@ -200,9 +200,9 @@ static bo_status evaluate_language(eval_job *job)
                                  .skip = o->last > 0 ? 1 - o->last : 0};
     const bo_status status = bo_corpus_open(context, &desc, &job->corpus);
     if (status != BO_OK) return status;
-    cli_say(job->session, "Text        %s tokens, in windows of %s tokens", cli_count(bo_corpus_tokens(job->corpus)).s,
-            cli_count((size_t)window_of(job)).s);
-    if (!o->stateful) cli_say_extrapolation(job->session, job->model, longest_window(job));
+    cli_note(job->session, "Text        %s tokens, in windows of %s tokens", cli_count(bo_corpus_tokens(job->corpus)).s,
+             cli_count((size_t)window_of(job)).s);
+    if (!o->stateful) cli_report_extrapolation(job->session, job->model, longest_window(job));
     return evaluate_weights(job);
 }
 
@@ -216,7 +216,7 @@ static int eval_ids(eval_job *job)
 static int eval_language(eval_job *job)
 {
     const char *foreign = task_option(job->options);
-    if (foreign) return cli_wrong_task_option(job->session, foreign, job->directory, BO_MODEL_TASK_LANGUAGE);
+    if (foreign) return cli_task_usage_error(job->session, foreign, job->directory, BO_MODEL_TASK_LANGUAGE);
     if (job->options->ids.ids) return eval_ids(job);
     if (!bo_model_tokenizer(job->model))
         return cli_fail(job->session, "%s: no tokenizer.json, which is needed to read text; give --ids IDS.npy",
@@ -360,7 +360,7 @@ static int eval_texts(eval_job *job)
     const bool translates = job->desc->task == BO_MODEL_TASK_TRANSLATE;
     const char *foreign = language_option(o);
     if (!foreign) foreign = translates ? label_option(o) : translation_option(o);
-    if (foreign) return cli_wrong_task_option(session, foreign, job->directory, job->desc->task);
+    if (foreign) return cli_task_usage_error(session, foreign, job->directory, job->desc->task);
     bo_texts_desc desc = cli_texts_desc(job->model, false, o->context);
     desc.paths = o->data.items;
     desc.path_count = o->data.count;
@@ -369,8 +369,8 @@ static int eval_texts(eval_job *job)
     desc.seed = session->common.seed;
     const bo_status status = bo_texts_open(session->context, &desc, &job->texts);
     if (status != BO_OK) return cli_fail_status(session, status);
-    cli_texts_say_cut(session, bo_texts_describe(job->texts)->truncated, job->model, &desc);
-    if (!translates) cli_say_extrapolation(session, job->model, longest_text(job->texts));
+    cli_texts_report_truncated(session, bo_texts_describe(job->texts)->truncated, job->model, &desc);
+    if (!translates) cli_report_extrapolation(session, job->model, longest_text(job->texts));
     return translates ? evaluate_translation(job) : evaluate_labels(job);
 }
 
@@ -441,7 +441,7 @@ static int check_plot(const eval_options *o)
     const cli_path output = {"plot", o->plot};
     int status = CLI_DONE;
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("eval", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+        return cli_usage_error("eval", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
     for (size_t i = 0; i < o->data.count && status == CLI_DONE; i++)
         status = cli_paths_apart("eval", &output, 1, &(cli_path){"data", o->data.items[i]}, 1);
     return status;
@@ -450,10 +450,10 @@ static int check_plot(const eval_options *o)
 static int check_ids(const eval_options *o)
 {
     const char *ids = o->ids.ids, *logits = o->ids.logits, *foreign = ids ? corpus_option(o) : NULL;
-    if (foreign) return cli_wrong_use("eval", "--ids gives the tokens; leave out --%s", foreign);
-    if (logits && !ids) return cli_wrong_use("eval", "--logits-out needs --ids IDS.npy");
+    if (foreign) return cli_usage_error("eval", "--ids gives the tokens; leave out --%s", foreign);
+    if (logits && !ids) return cli_usage_error("eval", "--logits-out needs --ids IDS.npy");
     if (logits && !cli_ends_with(logits, ".npy"))
-        return cli_wrong_use("eval", "--logits-out: expected a file name that ends in .npy, found '%s'", logits);
+        return cli_usage_error("eval", "--logits-out: expected a file name that ends in .npy, found '%s'", logits);
     return logits ? cli_paths_apart("eval", &(cli_path){"logits-out", logits}, 1, &(cli_path){"ids", ids}, 1)
                   : CLI_DONE;
 }
@@ -462,9 +462,9 @@ static int eval(void *options, const cli_common *common, const cli_arguments *ar
 {
     const eval_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("eval", "expected one model directory, found %zu arguments", arguments->count);
-    if (o->data.count == 0 && !o->ids.ids) return cli_wrong_use("eval", "no data; give --data FILE or --ids IDS.npy");
-    if (o->stateful && CLI_GIVEN(o, context)) return cli_wrong_use("eval", "give --stateful or --context, not both");
+        return cli_usage_error("eval", "expected one model directory, found %zu arguments", arguments->count);
+    if (o->data.count == 0 && !o->ids.ids) return cli_usage_error("eval", "no data; give --data FILE or --ids IDS.npy");
+    if (o->stateful && CLI_GIVEN(o, context)) return cli_usage_error("eval", "give --stateful or --context, not both");
     const cli_network_use use = {
         .data = o->network, .directory = arguments->items[0], .path = o->data.count ? o->data.items[0] : NULL};
     int checked = cli_network_use_check("eval", &use, text_option(o));
@@ -495,10 +495,11 @@ static const cli_option rows[] = {
     REAL("last", "F", eval_options, last,
          "evaluate on the last fraction F of the text; bochner train uses the last 0.1 for validation. For classify, "
          "match and translate, a random fraction of the lines, chosen by --seed",
-         .high = 1, .otherwise = "all"),
-    TEXT("field", "NAME", eval_options, field, "for JSON lines: name of the field with the text", .otherwise = "text"),
+         .high = 1, .default_text = "all"),
+    TEXT("field", "NAME", eval_options, field, "for JSON lines: name of the field with the text",
+         .default_text = "text"),
     TEXT("separator", "WORD", eval_options, separator, "for text files: text that ends a document",
-         .otherwise = "one document per file"),
+         .default_text = "one document per file"),
     TEXT("ids", "IDS.npy", eval_options, ids.ids,
          "for language models, instead of --data: token ids of shape (tokens) or (batch, tokens)"),
     TEXT("logits-out", "L.npy", eval_options, ids.logits,
@@ -508,10 +509,10 @@ static const cli_option rows[] = {
     COUNT("context", "N", eval_options, context,
           "tokens per window; each window starts with an empty state. For classify and match, maximum tokens per text; "
           "longer texts are truncated",
-          .low = 1, .otherwise = "as in training, for language models at most " CLI_DIGITS(CLI_MOST_CONTEXT)),
+          .low = 1, .default_text = "as in training, for language models at most " CLI_DIGITS(CLI_DEFAULT_MAX_CONTEXT)),
     FLAG("stateful", eval_options, stateful,
          "carry the state through the whole text, as in bochner train --stateful: the text is one window"),
-    COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .otherwise = "all"),
+    COUNT("tokens", "N", eval_options, tokens, "maximum number of tokens", .low = 1, .default_text = "all"),
     DEVICE(eval_options),
     PRECISION(eval_options, .traits = 0),
     CHOICE("weights", "HOW", eval_options, weights, BO_ENUM_STORAGE,
@@ -520,7 +521,7 @@ static const cli_option rows[] = {
            .without = 1u << BO_STORAGE_FLOAT8, .initial = "float32"),
     SECTION("Classify, match and translate"),
     COUNT("examples", "N", eval_options, examples, "maximum number of lines, chosen by --seed", .low = 1,
-          .otherwise = "all"),
+          .default_text = "all"),
     TEXT("plot", "FILE", eval_options, plot, "draw the confusion matrix: .svg, .png or .pdf"),
     CHOICE_OF("tokenize", "HOW", eval_options, tokenize, tokenization_name,
               "tokenization for BLEU; 13a: as in sacreBLEU, none: words are separated by spaces", .initial = "13a"),
@@ -546,8 +547,8 @@ const cli_usage cli_eval_usage = {
                {cli_network_part_rows, offsetof(eval_options, network)},
                {cli_network_column_rows, offsetof(eval_options, network)},
                {cli_network_graph_rows, offsetof(eval_options, network)}},
-    .essential = {"data", "last", "ids", "logits-out", "context", "tokens", "weights", "device", "examples", "beam",
-                  "plot", "json"},
+    .short_help = {"data", "last", "ids", "logits-out", "context", "tokens", "weights", "device", "examples", "beam",
+                   "plot", "json"},
 };
 
 int cli_eval(int argc, char **argv)

@@ -31,10 +31,10 @@ static bool ok(job *j, bo_status status)
 /* -log softmax(logits)[target], in double. */
 static double loss_of(const float *logits, size_t vocab, int32_t target)
 {
-    double most = (double)logits[0], sum = 0;
-    for (size_t i = 1; i < vocab; i++) most = fmax(most, (double)logits[i]);
-    for (size_t i = 0; i < vocab; i++) sum += exp((double)logits[i] - most);
-    return most + log(sum) - (double)logits[target];
+    double max_logit = (double)logits[0], sum = 0;
+    for (size_t i = 1; i < vocab; i++) max_logit = fmax(max_logit, (double)logits[i]);
+    for (size_t i = 0; i < vocab; i++) sum += exp((double)logits[i] - max_logit);
+    return max_logit + log(sum) - (double)logits[target];
 }
 
 /* Scores the tokens after those of a piece. The last token of a sequence has no successor. */
@@ -118,9 +118,9 @@ int cli_eval_ids(cli_session *session, const bo_model *model, const cli_eval_ids
 {
     job j = {.session = session, .model = model, .use = use, .vocab = bo_model_describe(model)->vocab};
     if (!cli_ids_load(session, use->ids, j.vocab, &j.ids)) return CLI_FAILED;
-    cli_say_extrapolation(session, model, j.ids.tokens);
+    cli_report_extrapolation(session, model, j.ids.tokens);
     const bool done = evaluate(&j);
-    if (!done && j.output.whole) cli_output_abandon(&j.output);
+    if (!done && j.output.replacement) cli_output_abandon(&j.output);
     if (done) (session->common.json ? print_json : print)(&j);
     bo_session_destroy(j.reader);
     cli_ids_free(&j.ids);

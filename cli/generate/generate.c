@@ -40,11 +40,11 @@ typedef struct generate_job {
     const int32_t *prompt;
     size_t prompt_count;
     int32_t *ids; /* the generated tokens */
-    size_t ids_room;
+    size_t ids_capacity;
     bo_session *reader;
     FILE *out;  /* the text is printed here, */
     char *text; /* or with --json collected */
-    size_t text_length, text_room;
+    size_t text_length, text_capacity;
     size_t tokens, made, state_bytes; /* tokens: the maximum */
     double start, prompt_seconds, seconds;
     bool extrapolates;  /* reading beyond the context of training was reported */
@@ -72,7 +72,7 @@ static bool read_ids(generate_job *job)
 
 static bool read_text(generate_job *job)
 {
-    enum { MOST = 1 << 30 }; /* bytes of standard input */
+    enum { MAX_INPUT_BYTES = 1 << 30 }; /* bytes of standard input */
     const char *prompt = job->options->prompt;
     size_t length = prompt ? strlen(prompt) : 0;
     if (!job->tokenizer) {
@@ -81,7 +81,7 @@ static bool read_text(generate_job *job)
         return false;
     }
     if (prompt && strcmp(prompt, "-") == 0) {
-        if (!ok(job, bo_file_load(job->session->context, "-", MOST, &job->input, &length))) return false;
+        if (!ok(job, bo_file_load(job->session->context, "-", MAX_INPUT_BYTES, &job->input, &length))) return false;
         prompt = job->input;
     }
     if (job->options->echo && length > 0) {
@@ -116,10 +116,10 @@ static bool open_reader(generate_job *job)
     bo_context *context = job->session->context;
     uint64_t before = 0;
     if (o->load && !ok(job, bo_session_peek(context, &(bo_source){.path = o->load}, &before))) return false;
-    const uint64_t least = before + job->prompt_count;
-    if (o->context && least > o->context) {
+    const uint64_t needed = before + job->prompt_count;
+    if (o->context && needed > o->context) {
         cli_fail(job->session, "--context %zu: the prompt%s has %s tokens", o->context,
-                 o->load ? " and the loaded state" : "", cli_count(least).s);
+                 o->load ? " and the loaded state" : "", cli_count(needed).s);
         return false;
     }
     const bo_model_desc *model = bo_model_describe(job->model);
@@ -127,20 +127,20 @@ static bool open_reader(generate_job *job)
         cli_fail(job->session, "--context %zu: the model has only %zu positions", o->context, model->context);
         return false;
     }
-    const size_t most = (size_t)least + job->tokens;
-    const bo_session_desc desc = {.capacity = o->context && o->context < most ? o->context : most};
+    const size_t max_length = (size_t)needed + job->tokens;
+    const bo_session_desc desc = {.capacity = o->context && o->context < max_length ? o->context : max_length};
     size_t all = 0;
     if (!ok(job, bo_session_estimate(context, job->model, &desc, &job->state_bytes, &all))) return false;
     if (!ok(job, bo_session_create(context, job->model, &desc, &job->reader))) return false;
-    job->extrapolates = cli_say_extrapolation(job->session, job->model, o->context ? o->context : least);
+    job->extrapolates = cli_report_extrapolation(job->session, job->model, o->context ? o->context : needed);
     return !o->load || ok(job, bo_session_load(context, job->reader, &(bo_source){.path = o->load}));
 }
 
 static void keep_id(generate_job *job, int32_t id)
 {
-    if (job->made == job->ids_room) {
-        job->ids_room = 2 * job->ids_room + 256;
-        int32_t *larger = cli_allocate(job->ids_room, sizeof *larger, "tokens");
+    if (job->made == job->ids_capacity) {
+        job->ids_capacity = 2 * job->ids_capacity + 256;
+        int32_t *larger = cli_allocate(job->ids_capacity, sizeof *larger, "tokens");
         if (job->made) memcpy(larger, job->ids, job->made * sizeof *larger);
         free(job->ids);
         job->ids = larger;
@@ -150,9 +150,9 @@ static void keep_id(generate_job *job, int32_t id)
 
 static void keep_text(generate_job *job, const char *text, size_t bytes)
 {
-    if (job->text_room - job->text_length < bytes) {
-        job->text_room = 2 * job->text_room + bytes + 256;
-        char *larger = cli_allocate(job->text_room, 1, "text");
+    if (job->text_capacity - job->text_length < bytes) {
+        job->text_capacity = 2 * job->text_capacity + bytes + 256;
+        char *larger = cli_allocate(job->text_capacity, 1, "text");
         if (job->text_length) memcpy(larger, job->text, job->text_length);
         free(job->text);
         job->text = larger;
@@ -161,7 +161,7 @@ static void keep_text(generate_job *job, const char *text, size_t bytes)
     job->text_length += bytes;
 }
 
-static bool take(void *user, const bo_token *token)
+static bool append_token(void *user, const bo_token *token)
 {
     static const char *const reasons[] = {NULL, "end", "stop", "length", FULL, "canceled"};
     generate_job *job = user;
@@ -182,7 +182,7 @@ static bool take(void *user, const bo_token *token)
 }
 
 /* Reads the prompt alone. */
-static bool make_none(generate_job *job)
+static bool read_prompt_only(generate_job *job)
 {
     const bo_status status = bo_session_feed(job->session->context, job->reader, job->prompt, job->prompt_count, NULL);
     job->prompt_seconds = cli_now() - job->start;
@@ -190,7 +190,7 @@ static bool make_none(generate_job *job)
 }
 
 /* If the state is saved, the last token is read too. */
-static bool make(generate_job *job)
+static bool generate_tokens(generate_job *job)
 {
     const generate_options *o = job->options;
     const bo_generate_desc desc = {.ids = job->prompt,
@@ -205,8 +205,8 @@ static bool make(generate_job *job)
                                    .keep_bytes = true,
                                    .leave_last = !o->save};
     job->start = cli_now();
-    if (job->tokens == 0) return make_none(job);
-    const bo_status status = bo_generate(job->session->context, job->model, &desc, take, job);
+    if (job->tokens == 0) return read_prompt_only(job);
+    const bo_status status = bo_generate(job->session->context, job->model, &desc, append_token, job);
     job->seconds = cli_now() - job->start - job->prompt_seconds;
     return ok(job, status);
 }
@@ -223,10 +223,10 @@ static char *printable(const char *text, size_t length)
 {
     char *out = cli_allocate(3 * length + 1, 1, "text"), *to = out;
     for (size_t i = 0; i < length;) {
-        const size_t letter = bo_utf8_length(text + i, length - i);
-        memcpy(to, letter ? text + i : "\xef\xbf\xbd", letter ? letter : 3);
-        to += letter ? letter : 3;
-        i += letter ? letter : 1;
+        const size_t char_bytes = bo_utf8_length(text + i, length - i);
+        memcpy(to, char_bytes ? text + i : "\xef\xbf\xbd", char_bytes ? char_bytes : 3);
+        to += char_bytes ? char_bytes : 3;
+        i += char_bytes ? char_bytes : 1;
     }
     return out;
 }
@@ -276,14 +276,14 @@ static bool finish(generate_job *job)
     if (job->reason == FULL)
         cli_warn(job->session, "the text ends because the context is full: %s reads at most %s tokens",
                  o->context ? "--context" : "this model", cli_count(bo_session_tokens(job->reader)).s);
-    if (!job->extrapolates) cli_say_extrapolation(job->session, job->model, bo_session_tokens(job->reader));
+    if (!job->extrapolates) cli_report_extrapolation(job->session, job->model, bo_session_tokens(job->reader));
     if (o->save &&
-        !ok(job, cli_wrote(job->session, o->save,
-                           bo_session_save(job->session->context, job->reader, &(bo_sink){.path = o->save}))))
+        !ok(job, cli_record_output(job->session, o->save,
+                                   bo_session_save(job->session->context, job->reader, &(bo_sink){.path = o->save}))))
         return false;
     if (job->made == 0) return true;
-    cli_say(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,
-            cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
+    cli_note(job->session, "%s tokens, %s tokens per second; state %s", cli_count(job->made).s,
+             cli_count((size_t)fmax(rate(job->made, job->seconds), 0)).s, cli_bytes((double)job->state_bytes).s);
     return true;
 }
 
@@ -344,14 +344,14 @@ static int translate(generate_job *job, const char *directory)
     const cli_generate_use use = {
         .directory = directory, .prompt = o->prompt, .tokens = o->tokens, .translate = o->translate};
     const char *foreign = language_option(o);
-    if (foreign) return cli_wrong_task_option(job->session, foreign, directory, BO_MODEL_TASK_TRANSLATE);
+    if (foreign) return cli_task_usage_error(job->session, foreign, directory, BO_MODEL_TASK_TRANSLATE);
     return cli_generate_translate(job->session, job->model, &use);
 }
 
 static bool continue_text(generate_job *job)
 {
     job->tokens = CLI_GIVEN(job->options, tokens) ? job->options->tokens : 256;
-    return read_prompt(job) && open_reader(job) && make(job) && finish(job);
+    return read_prompt(job) && open_reader(job) && generate_tokens(job) && finish(job);
 }
 
 static int run(generate_job *job, const char *directory)
@@ -360,8 +360,8 @@ static int run(generate_job *job, const char *directory)
     const bo_model_task task = bo_model_describe(job->model)->task;
     const char *of_translation = cli_translate_given(&job->options->translate);
     if (task == BO_MODEL_TASK_TRANSLATE) return translate(job, directory);
-    if (task != BO_MODEL_TASK_LANGUAGE) return cli_wrong_task(job->session, directory, task);
-    if (of_translation) return cli_wrong_task_option(job->session, of_translation, directory, task);
+    if (task != BO_MODEL_TASK_LANGUAGE) return cli_fail_task(job->session, directory, task);
+    if (of_translation) return cli_task_usage_error(job->session, of_translation, directory, task);
     return continue_text(job) ? CLI_DONE : CLI_FAILED;
 }
 
@@ -371,10 +371,10 @@ static int generate(void *options, const cli_common *common, const cli_arguments
 {
     const generate_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("generate", "expected one model directory, found %zu arguments", arguments->count);
+        return cli_usage_error("generate", "expected one model directory, found %zu arguments", arguments->count);
     if (o->ids && (o->prompt || o->echo))
-        return cli_wrong_use("generate", "--ids gives the prompt as tokens; leave out --%s",
-                             o->prompt ? "prompt" : "echo");
+        return cli_usage_error("generate", "--ids gives the prompt as tokens; leave out --%s",
+                               o->prompt ? "prompt" : "echo");
     int checked = cli_sampling_check("generate", &o->sampling);
     if (checked == CLI_DONE) checked = cli_outside_model("generate", "save-state", o->save, arguments->items[0]);
     if (checked != CLI_DONE) return checked;
@@ -402,10 +402,10 @@ static const cli_option text_rows[] = {
          "if the model has no tokenizer"),
     FLAG("echo", generate_options, echo, "also print the prompt"),
     COUNT("tokens", "N", generate_options, tokens, "maximum number of tokens to generate", .high = 1 << 30,
-          .otherwise = "256; for translation, twice the source tokens plus 50"),
+          .default_text = "256; for translation, twice the source tokens plus 50"),
     COUNT("context", "N", generate_options, context,
           "maximum tokens of prompt and continuation; more than in training are accepted with a warning", .low = 1,
-          .otherwise = "as many as the prompt and --tokens need"),
+          .default_text = "as many as the prompt and --tokens need"),
     LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
     FLAG("ignore-end", generate_options, ignore_end, "do not stop at the model's end-of-text tokens"),
     END_OF_OPTIONS,
@@ -440,8 +440,8 @@ const cli_usage cli_generate_usage = {
                {cli_sampling_rows, offsetof(generate_options, sampling)},
                {cli_translate_rows, offsetof(generate_options, translate)},
                {model_rows, 0}},
-    .essential = {"prompt", "ids", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
-                  "load-state", "device", "seed", "json"},
+    .short_help = {"prompt", "ids", "tokens", "stop", "temperature", "top-k", "top-p", "greedy", "beam", "save-state",
+                   "load-state", "device", "seed", "json"},
 };
 
 int cli_generate(int argc, char **argv)

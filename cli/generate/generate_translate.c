@@ -52,7 +52,7 @@ static bo_status print(translate_job *job, const made *one)
     const bool empty = one->source_bytes == 0;
     bo_status status = BO_OK;
     job->lines++;
-    job->session->answered++;
+    job->session->printed_lines++;
     if (!empty)
         status = bo_tokenizer_decode(job->session->context, bo_model_tokenizer(job->model), one->ids->items,
                                      one->ids->count, &text, &bytes);
@@ -83,7 +83,7 @@ static bo_status translate(translate_job *job, const bo_texts *texts, bo_ids *id
     return status;
 }
 
-static bool take(void *user, const bo_texts *texts)
+static bool translate_texts(void *user, const bo_texts *texts)
 {
     translate_job *job = user;
     const size_t count = bo_texts_describe(texts)->count;
@@ -105,16 +105,16 @@ int cli_generate_translate(cli_session *session, const bo_model *model, const cl
     job.desc.max_tokens = use->tokens;
     const bool lines = !use->prompt || strcmp(use->prompt, "-") == 0;
     const cli_texts_source source = {.path = "-",
-                                     .words = lines ? NULL : use->prompt,
+                                     .text = lines ? NULL : use->prompt,
                                      .tabs =
                                          "generate expects the source only; bochner eval expects source, tab, target",
                                      .model = model,
                                      .desc = &desc,
-                                     .take = take,
+                                     .use = translate_texts,
                                      .user = &job};
     if (!cli_output_text(session, &job.output, NULL)) return CLI_FAILED;
     if (!cli_texts_each(session, &source)) return CLI_FAILED;
-    cli_say(session, "%s line%s, %s tokens, %s tokens per second", cli_count(job.lines).s, job.lines == 1 ? "" : "s",
-            cli_count(job.tokens).s, cli_count(job.seconds > 0 ? (size_t)((double)job.tokens / job.seconds) : 0).s);
+    cli_note(session, "%s line%s, %s tokens, %s tokens per second", cli_count(job.lines).s, job.lines == 1 ? "" : "s",
+             cli_count(job.tokens).s, cli_count(job.seconds > 0 ? (size_t)((double)job.tokens / job.seconds) : 0).s);
     return CLI_DONE;
 }

@@ -13,7 +13,7 @@ static const char *random_option(const cli_sampling_options *o)
 int cli_sampling_check(const char *command, const cli_sampling_options *o)
 {
     const char *other = o->greedy ? random_option(o) : NULL;
-    return other ? cli_wrong_use(command, "--greedy chooses the most likely token; leave out --%s", other) : CLI_DONE;
+    return other ? cli_usage_error(command, "--greedy chooses the most likely token; leave out --%s", other) : CLI_DONE;
 }
 
 const char *cli_sampling_given(const cli_sampling_options *o)
@@ -55,17 +55,18 @@ int cli_outside_model(const char *command, const char *option, const char *outpu
 
 const cli_option cli_sampling_rows[] = {
     SECTION("Sampling"),
-    REAL_OR_AUTO("temperature", cli_sampling_options, temperature, "sampling temperature", .otherwise = "1"),
+    REAL_OR_AUTO("temperature", cli_sampling_options, temperature, "sampling temperature", .default_text = "1"),
     COUNT("top-k", "K", cli_sampling_options, top_k, "sample from the K most likely tokens", .low = 1,
-          .otherwise = "all"),
+          .default_text = "all"),
     REAL("top-p", "P", cli_sampling_options, top_p,
          "sample from the smallest set of most likely tokens with total probability P", .low = 0.0001, .high = 1,
-         .otherwise = "all"),
+         .default_text = "all"),
     REAL("min-p", "P", cli_sampling_options, min_p,
          "sample from tokens with at least P times the probability of the most likely one", .low = 0.0001, .high = 1,
-         .otherwise = "all"),
+         .default_text = "all"),
     REAL("repetition-penalty", "X", cli_sampling_options, repetition_penalty,
-         "penalty for tokens that occur in the last 64 tokens", .low = 0.01, .high = 100, .otherwise = "1: no penalty"),
+         "penalty for tokens that occur in the last 64 tokens", .low = 0.01, .high = 100,
+         .default_text = "1: no penalty"),
     FLAG("greedy", cli_sampling_options, greedy, "always choose the most likely token"),
     END_OF_OPTIONS,
 };

@@ -12,12 +12,12 @@ typedef struct cli_sampling_options {
 } cli_sampling_options;
 extern const cli_option cli_sampling_rows[];
 
-/* Returns CLI_DONE if the options agree, otherwise CLI_WRONG_USE after a message. */
+/* Returns CLI_DONE if the options agree, otherwise CLI_USAGE_ERROR after a message. */
 int cli_sampling_check(const char *command, const cli_sampling_options *options);
 const char *cli_sampling_given(const cli_sampling_options *options); /* the first given option; NULL: none */
 bo_sampler_desc cli_sampling_desc(const cli_sampling_options *options, uint64_t seed);
 
-/* Returns CLI_DONE if the output of --option is no file of the model directory, otherwise CLI_WRONG_USE after a
+/* Returns CLI_DONE if the output of --option is no file of the model directory, otherwise CLI_USAGE_ERROR after a
  * message. */
 int cli_outside_model(const char *command, const char *option, const char *output, const char *directory);
 

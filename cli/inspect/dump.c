@@ -10,12 +10,12 @@
 static char *name_of(const char *directory, const bo_inspect_array *array)
 {
     static const char *const names[] = {"q", "k", "v", "out", "pattern", "", "writes"};
-    const size_t room = strlen(directory) + 48;
-    char *path = cli_allocate(room, 1, "a file name");
+    const size_t size = strlen(directory) + 48;
+    char *path = cli_allocate(size, 1, "a file name");
     if (array->kind == BO_INSPECT_ARRAY_STREAM)
-        snprintf(path, room, "%s/stream-%02zu.npy", directory, array->layer);
+        snprintf(path, size, "%s/stream-%02zu.npy", directory, array->layer);
     else
-        snprintf(path, room, "%s/layer-%02zu-%s.npy", directory, array->layer, names[array->kind]);
+        snprintf(path, size, "%s/layer-%02zu-%s.npy", directory, array->layer, names[array->kind]);
     return path;
 }
 
@@ -30,7 +30,7 @@ bool cli_inspect_dump(void *user, const bo_inspect_array *array)
     char *path = name_of(directory, array);
     const bo_array file = {.rank = array->rank, .shape = array->shape, .values = (float *)array->values};
     const bo_status status =
-        cli_wrote(job->session, path, bo_array_save(job->session->context, &file, &(bo_sink){.path = path}));
+        cli_record_output(job->session, path, bo_array_save(job->session->context, &file, &(bo_sink){.path = path}));
     free(path);
     if (status != BO_OK) cli_fail_status(job->session, status);
     job->arrays += status == BO_OK;

@@ -10,12 +10,12 @@
 
 size_t cli_inspect_heads(const cli_inspect_job *job)
 {
-    size_t most = 0;
+    size_t max_heads = 0;
     for (size_t l = 0; l < job->report->layer_count; l++) {
         const size_t heads = job->report->layers[l].head_count;
-        if (heads > most) most = heads;
+        if (heads > max_heads) max_heads = heads;
     }
-    return most;
+    return max_heads;
 }
 
 const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job)
@@ -56,7 +56,7 @@ size_t cli_inspect_next_map(const cli_inspect_job *job, size_t at)
     return next;
 }
 
-const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_WORDS])
+const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_TEXT])
 {
     const bo_inspect_candidate *c = cli_inspect_choice(job);
     size_t worst = 0, heads = 0, reached = 0;
@@ -73,7 +73,7 @@ const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_
             reached += errors && errors[job->report->choice] <= job->report->target;
         }
     }
-    snprintf(out, CLI_INSPECT_WORDS,
+    snprintf(out, CLI_INSPECT_TEXT,
              "%s: error %s%s, %zu of %zu heads reach %s. The error is largest in layer %zu (%s).", c->name,
              cli_significant(c->error, 3).s, job->report->reachable ? "" : ", the smallest that was found", reached,
              heads, cli_significant(job->report->target, 2).s, worst,
@@ -93,9 +93,9 @@ static const struct {
 };
 enum { SEPARATION = 1u << 16 };
 
-static const char *part_name(const void *words, size_t index)
+static const char *part_name(const void *unused, size_t index)
 {
-    (void)words;
+    (void)unused;
     return parts[index].name;
 }
 
@@ -112,31 +112,31 @@ static unsigned parse_parts(const char *list)
             char word[48];
             snprintf(word, sizeof word, "%.*s", (int)length, at);
             const char *near = cli_nearest(word, CLI_COUNT_OF(parts), part_name, NULL);
-            cli_wrong_use("inspect",
-                          near ? "--parts: unknown part '%s'; did you mean %s?"
-                               : "--parts: unknown part '%s'; expected statistics, errors, circuits, behavior, "
-                                 "attribution or separation",
-                          word, near);
+            cli_usage_error("inspect",
+                            near ? "--parts: unknown part '%s'; did you mean %s?"
+                                 : "--parts: unknown part '%s'; expected statistics, errors, circuits, behavior, "
+                                   "attribution or separation",
+                            word, near);
             return 0;
         }
         found |= part;
         at += length + (at[length] == ',');
     }
-    if (!found) cli_wrong_use("inspect", "--parts: expected at least one part");
+    if (!found) cli_usage_error("inspect", "--parts: expected at least one part");
     return found;
 }
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-static bo_status inspect_model(cli_inspect_job *job, unsigned wanted)
+static bo_status inspect_model(cli_inspect_job *job, unsigned requested)
 {
     const cli_inspect_options *o = job->options;
-    const bo_inspect_desc desc = {.parts = wanted & ~(unsigned)SEPARATION,
+    const bo_inspect_desc desc = {.parts = requested & ~(unsigned)SEPARATION,
                                   .tokens = o->length,
                                   .windows = o->windows,
                                   .target = o->target,
                                   .seed = job->session->common.seed,
-                                  .no_report = wanted == SEPARATION,
+                                  .no_report = requested == SEPARATION,
                                   .receive = o->dump ? cli_inspect_dump : NULL,
                                   .user = job};
     return bo_inspect(job->session->context, job->inspected.model, job->inspected.ids, job->inspected.count, &desc,
@@ -152,12 +152,12 @@ static bool write_page(cli_inspect_job *job)
     return cli_output_commit(job->session, &output);
 }
 
-static bo_status measure(cli_inspect_job *job, unsigned wanted)
+static bo_status measure(cli_inspect_job *job, unsigned requested)
 {
     bo_context *context = job->session->context;
     bo_status status = bo_model_measure(context, job->inspected.model, job->options->context, &job->sizes);
-    if (status == BO_OK) status = inspect_model(job, wanted);
-    if (status == BO_OK && (!wanted || wanted & SEPARATION)) {
+    if (status == BO_OK) status = inspect_model(job, requested);
+    if (status == BO_OK && (!requested || requested & SEPARATION)) {
         const bo_separation_desc desc = {.seed = job->session->common.seed};
         status = bo_separation_measure(context, job->inspected.model, job->inspected.ids, job->inspected.count, &desc,
                                        &job->separation);
@@ -165,7 +165,7 @@ static bo_status measure(cli_inspect_job *job, unsigned wanted)
     return status;
 }
 
-static int run(cli_inspect_job *job, unsigned wanted)
+static int run(cli_inspect_job *job, unsigned requested)
 {
     const cli_inspect_options *o = job->options;
     const cli_inspect_source source = {.directory = job->directory,
@@ -179,8 +179,8 @@ static int run(cli_inspect_job *job, unsigned wanted)
     if (!cli_inspected_open(job->session, &source, &job->inspected)) return CLI_FAILED;
     job->desc = bo_model_describe(job->inspected.model);
     if (job->inspected.more)
-        cli_say(job->session, "Text        only its first %s tokens are read", cli_count(job->inspected.count).s);
-    const bo_status status = measure(job, wanted);
+        cli_note(job->session, "Text        only its first %s tokens are read", cli_count(job->inspected.count).s);
+    const bo_status status = measure(job, requested);
     cli_progress_clear(&job->session->progress);
     if (status == BO_CANCELED && o->dump && !cli_interrupted()) return CLI_FAILED; /* reported by the receiver */
     if (status != BO_OK) return cli_fail_status(job->session, status);
@@ -190,18 +190,18 @@ static int run(cli_inspect_job *job, unsigned wanted)
     return CLI_DONE;
 }
 
-static int check(const cli_inspect_options *o, unsigned *wanted)
+static int check(const cli_inspect_options *o, unsigned *requested)
 {
     const unsigned of_text = BO_INSPECT_PART_STATISTICS | BO_INSPECT_PART_ERRORS | BO_INSPECT_PART_ATTRIBUTION;
     const bool text = o->data.count || o->ids;
-    *wanted = o->parts ? parse_parts(o->parts) : 0;
-    if (o->parts && !*wanted) return CLI_WRONG_USE;
-    if (o->ids && o->data.count) return cli_wrong_use("inspect", "give --data or --ids, not both");
-    if (!text && *wanted & of_text)
-        return cli_wrong_use("inspect", "statistics, errors and attribution need a text; give --data FILE");
-    if (!text && o->dump) return cli_wrong_use("inspect", "--dump needs a text; give --data FILE");
+    *requested = o->parts ? parse_parts(o->parts) : 0;
+    if (o->parts && !*requested) return CLI_USAGE_ERROR;
+    if (o->ids && o->data.count) return cli_usage_error("inspect", "give --data or --ids, not both");
+    if (!text && *requested & of_text)
+        return cli_usage_error("inspect", "statistics, errors and attribution need a text; give --data FILE");
+    if (!text && o->dump) return cli_usage_error("inspect", "--dump needs a text; give --data FILE");
     if (o->html && !cli_ends_with(o->html, ".html"))
-        return cli_wrong_use("inspect", "--html: expected a name ending in .html, found '%s'", o->html);
+        return cli_usage_error("inspect", "--html: expected a name ending in .html, found '%s'", o->html);
     const cli_path output = {"html", o->html};
     int status = cli_paths_apart("inspect", &output, 1, &(cli_path){"ids", o->ids}, 1);
     for (size_t i = 0; i < o->data.count && status == CLI_DONE; i++)
@@ -212,15 +212,15 @@ static int check(const cli_inspect_options *o, unsigned *wanted)
 static int inspect(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const cli_inspect_options *o = options;
-    unsigned wanted;
+    unsigned requested;
     if (arguments->count != 1)
-        return cli_wrong_use("inspect", "expected one model directory, found %zu arguments", arguments->count);
-    int status = check(o, &wanted);
+        return cli_usage_error("inspect", "expected one model directory, found %zu arguments", arguments->count);
+    int status = check(o, &requested);
     if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "inspect", common, false)) return CLI_FAILED;
     cli_inspect_job job = {.session = &session, .options = o, .directory = arguments->items[0]};
-    status = run(&job, wanted);
+    status = run(&job, requested);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_inspection_destroy(job.report);
     bo_free(job.separation);
@@ -234,22 +234,22 @@ static const cli_option rows[] = {
     LIST("data", "FILE", cli_inspect_options, data,
          "text or JSON lines (.jsonl); may be gzipped, and given several times"),
     TEXT("field", "NAME", cli_inspect_options, field, "for JSON lines: name of the field with the text",
-         .otherwise = "text"),
+         .default_text = "text"),
     TEXT("separator", "WORD", cli_inspect_options, separator, "for text files: text that ends a document",
-         .otherwise = "one document per file"),
+         .default_text = "one document per file"),
     TEXT("ids", "IDS.npy", cli_inspect_options, ids, "token ids instead of --data"),
     COUNT("length", "N", cli_inspect_options, length, "tokens of a window of the text; windows are read separately",
-          .low = 4, .high = 1 << 20, .otherwise = "the context of the model, at most 256"),
+          .low = 4, .high = 1 << 20, .default_text = "the context of the model, at most 256"),
     COUNT("windows", "N", cli_inspect_options, windows, "maximum number of windows, evenly spaced over the text",
-          .low = 1, .high = 1 << 20, .otherwise = "8"),
+          .low = 1, .high = 1 << 20, .default_text = "8"),
     SECTION("Report"),
     TEXT("parts", "LIST", cli_inspect_options, parts,
          "parts, separated by commas: statistics, errors, circuits, behavior, attribution, separation",
-         .otherwise = "all; without a text circuits, behavior and separation"),
+         .default_text = "all; without a text circuits, behavior and separation"),
     REAL("target", "X", cli_inspect_options, target, "relative error that a replacement of softmax should reach",
-         .low = 0, .high = 100, .otherwise = "0.2"),
+         .low = 0, .high = 100, .default_text = "0.2"),
     COUNT("context", "N", cli_inspect_options, context, "tokens for which memory and operations are counted", .low = 1,
-          .high = 1 << 24, .otherwise = "the context of the model"),
+          .high = 1 << 24, .default_text = "the context of the model"),
     TEXT("html", "FILE", cli_inspect_options, html, "write the report as one page with heat maps: .html"),
     TEXT("dump", "DIR", cli_inspect_options, dump,
          "write queries, keys, values, outputs, attention patterns, residual streams and the subspaces of heads as "
@@ -267,7 +267,7 @@ const cli_usage cli_inspect_usage = {
                 "  bochner inspect model --data text.txt --html report.html --dump arrays\n"
                 "  bochner inspect model --parts circuits,behavior --json\n",
     .groups = {{rows, 0}},
-    .essential = {"data", "ids", "length", "windows", "parts", "target", "context", "html", "dump", "json"},
+    .short_help = {"data", "ids", "length", "windows", "parts", "target", "context", "html", "dump", "json"},
 };
 
 int cli_inspect(int argc, char **argv)

@@ -59,8 +59,8 @@ const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job);
 /* The root mean square over heads of the predicted errors of a candidate; NAN: there is none. */
 double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate);
 /* One or two sentences on the recommendation. */
-enum { CLI_INSPECT_WORDS = 512 };
-const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_WORDS]);
+enum { CLI_INSPECT_TEXT = 512 };
+const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_TEXT]);
 /* Candidates with one map: numbers of features are columns. Finds the next map after candidate `at` (which is its
  * first), or returns the number of candidates. */
 size_t cli_inspect_next_map(const cli_inspect_job *job, size_t at);

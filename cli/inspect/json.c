@@ -115,7 +115,7 @@ static void json_layers(cli_json *json, const cli_inspect_job *job)
 
 static void json_candidates(cli_json *json, const cli_inspect_job *job)
 {
-    char words[CLI_INSPECT_WORDS];
+    char advice[CLI_INSPECT_TEXT];
     const bo_inspect_candidate *choice = cli_inspect_choice(job);
     if (!choice) return;
     cli_json_array(json, "replacements");
@@ -135,7 +135,7 @@ static void json_candidates(cli_json *json, const cli_inspect_job *job)
     cli_json_add_flag(json, "reachable", job->report->reachable);
     cli_json_add_text(json, "replacement", choice->name);
     cli_json_add_text(json, "options", choice->options);
-    cli_json_add_text(json, "advice", cli_inspect_advice(job, words));
+    cli_json_add_text(json, "advice", cli_inspect_advice(job, advice));
 }
 
 static void json_separation(cli_json *json, const cli_inspect_job *job)

@@ -1,9 +1,9 @@
 /* The report of bochner inspect as one HTML page. */
 #include "../common/page.h"
 #include "../common/html.h"
-#include "../common/pictures.h"
+#include "../common/svg.h"
 #include "inspect.h"
-#include "../model/mixer_words.h"
+#include "../model/mixer_text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,42 +24,42 @@ static const char style[] =
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-static void put_fact(FILE *out, const char *value, const char *meaning)
+static void write_fact(FILE *out, const char *value, const char *meaning)
 {
     cli_html_element(out, "<div class=\"fact\"><b>", value, "</b><span>");
     cli_html_element(out, "", meaning, "</span></div>\n");
 }
 
-static void put_model(FILE *out, const cli_inspect_job *job)
+static void write_model(FILE *out, const cli_inspect_job *job)
 {
     const bo_model_desc *d = job->desc;
     const bo_model_sizes *s = &job->sizes;
     char text[96], count[64];
     cli_html_element(out, "<h1>", job->directory, "</h1>\n<p>");
-    char heads[CLI_HEAD_WORDS];
+    char heads[CLI_HEAD_TEXT];
     fprintf(out, "A language model of %zu layers and width %zu, with %s", d->layers, d->width,
-            cli_head_words(d, " and ", heads));
+            cli_head_text(d, " and ", heads));
     if (job->report->windows)
         fprintf(out, ", inspected on %zu windows of %s tokens", job->report->windows, cli_count(job->report->tokens).s);
     fputs(".</p>\n<div class=\"facts\">\n", out);
-    put_fact(out, cli_count((size_t)s->parameters).s, "parameters");
-    put_fact(out, cli_bytes((double)s->weight_bytes).s, "weights");
+    write_fact(out, cli_count((size_t)s->parameters).s, "parameters");
+    write_fact(out, cli_bytes((double)s->weight_bytes).s, "weights");
     snprintf(text, sizeof text, "keys and values at %s tokens", cli_count(s->context).s);
-    if (s->cache_bytes) put_fact(out, cli_bytes((double)s->cache_bytes).s, text);
-    if (s->state_bytes) put_fact(out, cli_bytes((double)s->state_bytes).s, "states of fixed size");
+    if (s->cache_bytes) write_fact(out, cli_bytes((double)s->cache_bytes).s, text);
+    if (s->state_bytes) write_fact(out, cli_bytes((double)s->state_bytes).s, "states of fixed size");
     snprintf(text, sizeof text, "operations per token, %.0f%% in attention",
              100 * s->attention_operations / s->operations);
     snprintf(count, sizeof count, "%s million", cli_significant(s->operations / 1e6, 3).s);
-    put_fact(out, count, text);
+    write_fact(out, count, text);
     fputs("</div>\n", out);
 }
 
 /* ---- replacements ------------------------------------------------------------------------------------------------ */
 
 /* Two decimals, or fewer digits for large numbers. */
-static cli_word short_number(double value)
+static cli_short_text short_number(double value)
 {
-    cli_word word;
+    cli_short_text word;
     if (isnan(value))
         snprintf(word.s, sizeof word.s, "–");
     else if (isinf(value))
@@ -80,7 +80,7 @@ static double measured(const cli_inspect_job *job, size_t candidate)
     return job->report->candidates[candidate].error;
 }
 
-static void put_cells(FILE *out, const cli_inspect_job *job, size_t first, size_t end, error_fn error)
+static void write_cells(FILE *out, const cli_inspect_job *job, size_t first, size_t end, error_fn error)
 {
     const bool alone = end - first == 1;
     if (!alone) fputs("<td></td>", out);
@@ -91,7 +91,7 @@ static void put_cells(FILE *out, const cli_inspect_job *job, size_t first, size_
 }
 
 /* Candidates that differ in the number of features are one row. */
-static void put_maps(FILE *out, const cli_inspect_job *job, error_fn error)
+static void write_maps(FILE *out, const cli_inspect_job *job, error_fn error)
 {
     char name[48];
     fputs("<div class=\"card\"><table class=\"maps\"><thead><tr><th>Features</th><th class=\"number\">fixed</th>"
@@ -103,13 +103,13 @@ static void put_maps(FILE *out, const cli_inspect_job *job, error_fn error)
         next = cli_inspect_next_map(job, at);
         if (error != measured && isnan(error(job, at))) continue;
         cli_html_element(out, "<tr><td>", next - at == 1 ? c->name : cli_inspect_map_name(c, name), "</td>");
-        put_cells(out, job, at, next, error);
+        write_cells(out, job, at, next, error);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
 }
 
-static void put_choices(FILE *out, const cli_inspect_job *job)
+static void write_choices(FILE *out, const cli_inspect_job *job)
 {
     fputs("<details><summary>The smallest replacement of every head</summary><div class=\"card\"><table><thead><tr>"
           "<th>Layer</th><th>Head</th><th class=\"number\">Error</th><th>Replacement</th></tr></thead><tbody>\n",
@@ -125,12 +125,12 @@ static void put_choices(FILE *out, const cli_inspect_job *job)
     fputs("</tbody></table></div></details>\n", out);
 }
 
-static void put_errors(FILE *out, const cli_inspect_job *job)
+static void write_errors(FILE *out, const cli_inspect_job *job)
 {
-    char words[CLI_INSPECT_WORDS];
+    char advice[CLI_INSPECT_TEXT];
     if (!cli_inspect_choice(job)) return;
     fputs("<h2>What could replace softmax attention</h2>\n", out);
-    cli_html_element(out, "<p class=\"advice\">", cli_inspect_advice(job, words), "<br>\n");
+    cli_html_element(out, "<p class=\"advice\">", cli_inspect_advice(job, advice), "<br>\n");
     cli_html_element(out, "<code>", cli_inspect_choice(job)->options, "</code></p>\n");
     fprintf(
         out,
@@ -139,25 +139,25 @@ static void put_errors(FILE *out, const cli_inspect_job *job)
         "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: softmax attention to the "
         "most recent keys.</p>\n",
         cli_significant(job->report->target, 2).s);
-    put_maps(out, job, measured);
+    write_maps(out, job, measured);
     fputs("<details><summary>Upper bounds by the variance formula</summary>\n", out);
-    put_maps(out, job, cli_inspect_predicted);
+    write_maps(out, job, cli_inspect_predicted);
     fputs("</details>\n", out);
-    put_choices(out, job);
+    write_choices(out, job);
 }
 
 /* ---- heat maps --------------------------------------------------------------------------------------------------- */
 
 typedef double (*value_fn)(const cli_inspect_job *job, const bo_head_report *head);
 
-typedef struct picture {
+typedef struct heat_map {
     const char *title, *note;
     bo_inspect_part part;
     value_fn value;
     double low, high; /* both 0: from the data */
     bool signs;
     int digits;
-} picture;
+} heat_map;
 
 static const bo_head_moments *moments_of(const bo_head_report *h)
 {
@@ -190,7 +190,7 @@ VALUE(logit, h->logit)
 VALUE(subspace, h->subspace_share)
 VALUE(chosen_error, h->errors ? h->errors[job->report->choice] : NAN)
 
-static const picture pictures[] = {
+static const heat_map heat_maps[] = {
     {"Error of the recommended replacement", "Relative error of the output of the head.", BO_INSPECT_PART_ERRORS,
      chosen_error, 0, 0, false, 2},
     {"Largest eigenvalue of Λ",
@@ -234,17 +234,19 @@ static const picture pictures[] = {
  * smallest if all are alike. */
 static void find_range(cli_heat *heat)
 {
-    double most = 0, least = INFINITY;
+    double largest = 0, smallest = INFINITY;
     for (size_t i = 0; i < heat->rows * heat->columns; i++)
         if (isfinite(heat->values[i])) {
-            most = fmax(most, fabs(heat->values[i]));
-            least = fmin(least, fabs(heat->values[i]));
+            largest = fmax(largest, fabs(heat->values[i]));
+            smallest = fmin(smallest, fabs(heat->values[i]));
         }
-    heat->high = most > 0 ? most : 1;
-    heat->low = heat->signs ? -heat->high : least > 0.4 * most && least < most ? least - 0.2 * (most - least) : 0;
+    heat->high = largest > 0 ? largest : 1;
+    heat->low = heat->signs                                      ? -heat->high
+                : smallest > 0.4 * largest && smallest < largest ? smallest - 0.2 * (largest - smallest)
+                                                                 : 0;
 }
 
-static void put_heat(FILE *out, const cli_inspect_job *job, const picture *p, double *values)
+static void write_heat(FILE *out, const cli_inspect_job *job, const heat_map *p, double *values)
 {
     cli_heat heat = {.title = p->title,
                      .row = "layer",
@@ -270,7 +272,7 @@ static void put_heat(FILE *out, const cli_inspect_job *job, const picture *p, do
     fputs("</div>\n", out);
 }
 
-static void put_heats(FILE *out, const cli_inspect_job *job)
+static void write_heats(FILE *out, const cli_inspect_job *job)
 {
     double *values = cli_allocate(job->report->layer_count * cli_inspect_heads(job), sizeof *values, "a picture");
     if (job->report->parts)
@@ -280,8 +282,8 @@ static void put_heats(FILE *out, const cli_inspect_job *job)
             job->report->rotated && cli_inspect_has(job, BO_INSPECT_PART_CIRCUITS)
                 ? " W_QK is that of a query and a key at the same position, without RoPE."
                 : "");
-    for (size_t i = 0; i < CLI_COUNT_OF(pictures); i++)
-        if (cli_inspect_has(job, pictures[i].part)) put_heat(out, job, &pictures[i], values);
+    for (size_t i = 0; i < CLI_COUNT_OF(heat_maps); i++)
+        if (cli_inspect_has(job, heat_maps[i].part)) write_heat(out, job, &heat_maps[i], values);
     if (job->report->parts) fputs("</div>\n", out);
     free(values);
 }
@@ -303,7 +305,7 @@ static const double *singular_of(const bo_head_report *head, size_t *count)
 }
 
 /* log₁₀ of the spectra of the heads of a layer; the first line is the mean over the heads. */
-static void put_spectrum(FILE *out, const cli_inspect_job *job, size_t layer, spectrum_fn spectrum)
+static void write_spectrum(FILE *out, const cli_inspect_job *job, size_t layer, spectrum_fn spectrum)
 {
     const size_t heads = job->report->layers[layer].head_count;
     size_t count;
@@ -330,18 +332,18 @@ static void put_spectrum(FILE *out, const cli_inspect_job *job, size_t layer, sp
     free(lines);
 }
 
-static void put_spectra(FILE *out, const cli_inspect_job *job, const char *title, const char *note,
-                        spectrum_fn spectrum)
+static void write_spectra(FILE *out, const cli_inspect_job *job, const char *title, const char *note,
+                          spectrum_fn spectrum)
 {
     cli_html_element(out, "<h2>", title, "</h2>\n");
     cli_html_element(out, "<p class=\"soft\">", note, "</p>\n<div class=\"curves\">\n");
-    for (size_t l = 0; l < job->report->layer_count; l++) put_spectrum(out, job, l, spectrum);
+    for (size_t l = 0; l < job->report->layer_count; l++) write_spectrum(out, job, l, spectrum);
     fputs("</div>\n", out);
 }
 
 /* ---- separation rank --------------------------------------------------------------------------------------------- */
 
-static void put_separation(FILE *out, const cli_inspect_job *job)
+static void write_separation(FILE *out, const cli_inspect_job *job)
 {
     const size_t places = 1 + 2 * job->desc->layers;
     if (!job->separation) return;
@@ -350,7 +352,7 @@ static void put_separation(FILE *out, const cli_inspect_job *job)
           "second halves, at most 23. A larger rank means more complex dependencies.</p>\n<div class=\"card\">",
           out);
     cli_bar *bars = cli_allocate(places, sizeof *bars, "a picture");
-    cli_word *labels = cli_allocate(places, sizeof *labels, "a picture");
+    cli_short_text *labels = cli_allocate(places, sizeof *labels, "a picture");
     for (size_t p = 0; p < places; p++) {
         labels[p] = cli_significant(job->separation[p].effective, 3);
         bars[p] = (cli_bar){
@@ -365,17 +367,18 @@ static void put_separation(FILE *out, const cli_inspect_job *job)
 void cli_inspect_page(FILE *out, const cli_inspect_job *job)
 {
     cli_page_begin(out, job->directory, " inspected", style);
-    put_model(out, job);
-    put_errors(out, job);
-    put_heats(out, job);
+    write_model(out, job);
+    write_errors(out, job);
+    write_heats(out, job);
     if (cli_inspect_has(job, BO_INSPECT_PART_STATISTICS))
-        put_spectra(out, job, "Spectra of queries and keys",
-                    "Eigenvalues of Λ, log₁₀, in descending order: thin lines are heads, the thick line is their mean. "
-                    "1/6 is −0.78.",
-                    eigenvalues_of);
+        write_spectra(
+            out, job, "Spectra of queries and keys",
+            "Eigenvalues of Λ, log₁₀, in descending order: thin lines are heads, the thick line is their mean. "
+            "1/6 is −0.78.",
+            eigenvalues_of);
     if (cli_inspect_has(job, BO_INSPECT_PART_CIRCUITS))
-        put_spectra(out, job, "Spectra of W_OV",
-                    "Singular values, log₁₀: thin lines are heads, the thick line is their mean.", singular_of);
-    put_separation(out, job);
+        write_spectra(out, job, "Spectra of W_OV",
+                      "Singular values, log₁₀: thin lines are heads, the thick line is their mean.", singular_of);
+    write_separation(out, job);
     cli_page_end(out);
 }

@@ -5,7 +5,7 @@
 #include "../text/text_tasks.h"
 #include <stdlib.h>
 
-enum { MOST_TOKENS = 1 << 20 }; /* tokens of a text that are read at most */
+enum { MAX_TOKENS = 1 << 20 }; /* tokens of a text that are read at most */
 
 static bool too_short(cli_session *session, const char *what, size_t count, size_t length)
 {
@@ -19,9 +19,9 @@ static bool too_short(cli_session *session, const char *what, size_t count, size
 
 static size_t window_length(const cli_inspect_source *source, const bo_model *model)
 {
-    enum { USUAL = 256 };
+    enum { DEFAULT_WINDOW = 256 };
     const size_t context = bo_model_describe(model)->context;
-    return source->length ? source->length : context < USUAL ? context : USUAL;
+    return source->length ? source->length : context < DEFAULT_WINDOW ? context : DEFAULT_WINDOW;
 }
 
 static bool read_text(cli_session *session, const cli_inspect_source *source, cli_inspected *out)
@@ -40,8 +40,8 @@ static bool read_text(cli_session *session, const cli_inspect_source *source, cl
     bo_status status = bo_corpus_open(session->context, &desc, &corpus);
     if (status != BO_OK) return cli_fail_status(session, status), false;
     const uint64_t all = bo_corpus_tokens(corpus);
-    out->more = all > MOST_TOKENS;
-    out->count = out->more ? MOST_TOKENS : (size_t)all;
+    out->more = all > MAX_TOKENS;
+    out->count = out->more ? MAX_TOKENS : (size_t)all;
     out->ids = cli_allocate(out->count + 1, sizeof *out->ids, "the tokens of the text");
     status = out->count ? bo_corpus_read(session->context, corpus, 0, out->count, out->ids) : BO_OK;
     bo_corpus_close(corpus);
@@ -68,7 +68,7 @@ bool cli_inspected_open(cli_session *session, const cli_inspect_source *source, 
     if (status != BO_OK) return cli_fail_model(session, source->directory, status), false;
     const bo_model_task task = bo_model_describe(out->model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE) {
-        cli_fail(session, "%s: expected a language model, found %s", source->directory, cli_task_words(task));
+        cli_fail(session, "%s: expected a language model, found %s", source->directory, cli_task_phrase(task));
         return false;
     }
     if (source->ids) return read_ids(session, source, out);

@@ -1,15 +1,15 @@
 /* The report of bochner inspect as text. */
 #include "inspect.h"
-#include "../model/mixer_words.h"
+#include "../model/mixer_text.h"
 #include <math.h>
 #include <stdio.h>
 
 /* ---- formats ----------------------------------------------------------------------------------------------------- */
 
 /* A number of at most six characters; "-" if there is none. */
-static cli_word number(double value)
+static cli_short_text number(double value)
 {
-    cli_word word;
+    cli_short_text word;
     if (isnan(value))
         snprintf(word.s, sizeof word.s, "-");
     else if (isinf(value))
@@ -42,9 +42,9 @@ static void print_model(const cli_inspect_job *job)
 {
     const bo_model_desc *d = job->desc;
     const bo_model_sizes *s = &job->sizes;
-    char heads[CLI_HEAD_WORDS];
+    char heads[CLI_HEAD_TEXT];
     printf("%s: %zu layer%s, width %zu, %s", job->directory, d->layers, d->layers == 1 ? "" : "s", d->width,
-           cli_head_words(d, ", ", heads));
+           cli_head_text(d, ", ", heads));
     printf("\n%-12s%s parameters, %s\n", "Weights", cli_count((size_t)s->parameters).s,
            cli_bytes((double)s->weight_bytes).s);
     printf("%-12sat %s tokens: ", "Memory", cli_count(s->context).s);
@@ -173,7 +173,7 @@ static void print_choices(const cli_inspect_job *job)
 
 static void print_errors(const cli_inspect_job *job)
 {
-    char words[CLI_INSPECT_WORDS];
+    char advice[CLI_INSPECT_TEXT];
     if (!cli_inspect_has(job, BO_INSPECT_PART_ERRORS)) return;
     heading("Replacements of softmax attention");
     if (!cli_inspect_choice(job)) {
@@ -190,7 +190,7 @@ static void print_errors(const cli_inspect_job *job)
     }
     print_choices(job);
     printf("\n%-12s", "Advice");
-    cli_print_wrapped(stdout, cli_inspect_advice(job, words), 12);
+    cli_print_wrapped(stdout, cli_inspect_advice(job, advice), 12);
     printf("%-12s%s\n", "Options", cli_inspect_choice(job)->options);
 }
 

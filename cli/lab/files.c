@@ -8,9 +8,9 @@
 
 char *cli_lab_file(const cli_lab_job *lab, const bo_lab_experiment *experiment, const bo_lab_table *table)
 {
-    const size_t room = strlen(lab->directory) + strlen(experiment->name) + (table ? strlen(table->name) : 0) + 16;
-    char *path = cli_allocate(room, 1, "file name");
-    snprintf(path, room, "%s/%s%s%s%s", lab->directory, experiment->name, table ? "-" : "", table ? table->name : "",
+    const size_t size = strlen(lab->directory) + strlen(experiment->name) + (table ? strlen(table->name) : 0) + 16;
+    char *path = cli_allocate(size, 1, "file name");
+    snprintf(path, size, "%s/%s%s%s%s", lab->directory, experiment->name, table ? "-" : "", table ? table->name : "",
              table ? ".svg" : ".json");
     return path;
 }
@@ -48,7 +48,7 @@ static void read_one(cli_lab_job *lab, size_t index, cli_lab_results *out)
     cli_lab_count(result, out->verdicts);
 }
 
-static bool is_ours(const char *file)
+static bool is_experiment_file(const char *file)
 {
     const size_t length = strlen(file);
     for (size_t i = 0; i < bo_lab_count(); i++) {
@@ -59,13 +59,13 @@ static bool is_ours(const char *file)
 }
 
 /* Reports files that look like results but do not have the name of an experiment. */
-static void name_strangers(cli_lab_job *lab)
+static void report_unknown_files(cli_lab_job *lab)
 {
     DIR *directory = opendir(lab->directory);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         const size_t length = strlen(entry->d_name);
-        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0 && !is_ours(entry->d_name))
-            cli_say(&lab->session, "Skipped     %s/%s: no experiment has this name", lab->directory, entry->d_name);
+        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0 && !is_experiment_file(entry->d_name))
+            cli_note(&lab->session, "Skipped     %s/%s: no experiment has this name", lab->directory, entry->d_name);
     }
     if (directory) closedir(directory);
 }
@@ -74,10 +74,10 @@ void cli_lab_read(cli_lab_job *lab, cli_lab_results *out)
 {
     *out = (cli_lab_results){.items = cli_allocate(bo_lab_count(), sizeof *out->items, "results")};
     for (size_t i = 0; i < bo_lab_count(); i++) read_one(lab, i, out);
-    name_strangers(lab);
+    report_unknown_files(lab);
 }
 
-void cli_lab_forget(cli_lab_results *results)
+void cli_lab_results_free(cli_lab_results *results)
 {
     for (size_t i = 0; results->items && i < bo_lab_count(); i++) bo_lab_result_destroy(results->items[i]);
     free(results->items);

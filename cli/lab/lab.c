@@ -90,74 +90,75 @@ int cli_lab_list(cli_lab_job *lab)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-typedef struct verb {
+typedef struct subcommand {
     const char *name;
     int (*run)(cli_lab_job *lab);
-} verb;
+} subcommand;
 
-static const verb verbs[] = {{"list", cli_lab_list}, {"run", cli_lab_run}, {"report", cli_lab_report}};
+static const subcommand subcommands[] = {{"list", cli_lab_list}, {"run", cli_lab_run}, {"report", cli_lab_report}};
 
-static const char *verb_name(const void *words, size_t index)
+static const char *subcommand_name(const void *items, size_t index)
 {
-    return ((const verb *)words)[index].name;
+    return ((const subcommand *)items)[index].name;
 }
 
-static const verb *find_verb(const char *name)
+static const subcommand *find_subcommand(const char *name)
 {
-    for (size_t i = 0; i < CLI_COUNT_OF(verbs); i++)
-        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
-    const char *near = cli_nearest(name, CLI_COUNT_OF(verbs), verb_name, verbs);
-    cli_wrong_use("lab", "expected list, run or report, found '%s'%s%s%s", name, near ? "; did you mean " : "",
-                  near ? near : "", near ? "?" : "");
+    for (size_t i = 0; i < CLI_COUNT_OF(subcommands); i++)
+        if (strcmp(subcommands[i].name, name) == 0) return &subcommands[i];
+    const char *near = cli_nearest(name, CLI_COUNT_OF(subcommands), subcommand_name, subcommands);
+    cli_usage_error("lab", "expected list, run or report, found '%s'%s%s%s", name, near ? "; did you mean " : "",
+                    near ? near : "", near ? "?" : "");
     return NULL;
 }
 
-static const char *experiment_name(const void *words, size_t index)
+static const char *experiment_name(const void *items, size_t index)
 {
-    (void)words;
+    (void)items;
     return bo_lab_at(index)->name;
 }
 
 static int check_names(const cli_lab_job *lab)
 {
     if (lab->name_count == 0)
-        return cli_wrong_use("lab", "run: expected the names of experiments or all (bochner lab list shows the names)");
+        return cli_usage_error("lab",
+                               "run: expected the names of experiments or all (bochner lab list shows the names)");
     for (size_t i = 0; i < lab->name_count; i++) {
         const char *name = lab->names[i];
         if (bo_lab_find(name) || (strcmp(name, "all") == 0 && lab->name_count == 1)) continue;
-        if (strcmp(name, "all") == 0) return cli_wrong_use("lab", "run: expected either all or names, found both");
+        if (strcmp(name, "all") == 0) return cli_usage_error("lab", "run: expected either all or names, found both");
         const char *near = cli_nearest(name, bo_lab_count(), experiment_name, NULL);
-        return cli_wrong_use("lab", "run: unknown experiment '%s'%s%s%s", name, near ? "; did you mean " : "",
-                             near ? near : "", near ? "?" : "");
+        return cli_usage_error("lab", "run: unknown experiment '%s'%s%s%s", name, near ? "; did you mean " : "",
+                               near ? near : "", near ? "?" : "");
     }
     return CLI_DONE;
 }
 
-static int check_use(const cli_lab_job *lab, const verb *asked)
+static int check_use(const cli_lab_job *lab, const subcommand *chosen)
 {
     const cli_lab_options *o = lab->options;
-    const bool run = asked->run == cli_lab_run, report = asked->run == cli_lab_report;
+    const bool run = chosen->run == cli_lab_run, report = chosen->run == cli_lab_report;
     if (!run && lab->name_count)
-        return cli_wrong_use("lab", "%s: expected options only, found '%s'", asked->name, lab->names[0]);
+        return cli_usage_error("lab", "%s: expected options only, found '%s'", chosen->name, lab->names[0]);
     if (!run && (o->quick || o->missing || CLI_GIVEN(o, seeds) || o->text || o->images))
-        return cli_wrong_use("lab", "--quick, --missing, --seeds, --text and --images are options of lab run");
+        return cli_usage_error("lab", "--quick, --missing, --seeds, --text and --images are options of lab run");
     if (!report && (o->page || o->markdown))
-        return cli_wrong_use("lab", "--page and --markdown are options of lab report");
+        return cli_usage_error("lab", "--page and --markdown are options of lab report");
     return run ? check_names(lab) : CLI_DONE;
 }
 
 static int lab_command(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const cli_lab_options *o = options;
-    if (!arguments->count) return cli_wrong_use("lab", "expected list, run or report");
-    const verb *asked = find_verb(arguments->items[0]);
-    if (!asked) return CLI_WRONG_USE;
+    if (!arguments->count) return cli_usage_error("lab", "expected list, run or report");
+    const subcommand *chosen = find_subcommand(arguments->items[0]);
+    if (!chosen) return CLI_USAGE_ERROR;
     cli_lab_job lab = {
         .options = o, .directory = o->out, .names = arguments->items + 1, .name_count = arguments->count - 1};
-    int status = check_use(&lab, asked);
+    int status = check_use(&lab, chosen);
     if (status != CLI_DONE) return status;
     if (!cli_session_open(&lab.session, "lab", common, false)) return CLI_FAILED;
-    status = asked->run(&lab);
+    status = chosen->run(&lab);
     cli_session_close(&lab.session);
     return status;
 }
@@ -168,13 +169,13 @@ static const cli_option rows[] = {
     SECTION("Running"),
     FLAG("quick", cli_lab_options, quick, "use smaller sizes and fewer seeds, for a quick check"),
     COUNT("seeds", "N", cli_lab_options, seeds, "number of seeds", .low = 1, .high = 1000,
-          .otherwise = "5, or 3 with --quick"),
+          .default_text = "5, or 3 with --quick"),
     FLAG("missing", cli_lab_options, missing, "skip experiments whose result with the same settings is in DIR"),
-    TEXT("text", "FILE", cli_lab_options, text, "text for language models", .otherwise = "synthetic text"),
+    TEXT("text", "FILE", cli_lab_options, text, "text for language models", .default_text = "synthetic text"),
     TEXT("images", "DIR", cli_lab_options, images, "directory with images in IDX format, like MNIST",
-         .otherwise = "synthetic images"),
+         .default_text = "synthetic images"),
     SECTION("Reporting"),
-    TEXT("page", "FILE", cli_lab_options, page, "HTML file to write", .otherwise = "DIR/report.html"),
+    TEXT("page", "FILE", cli_lab_options, page, "HTML file to write", .default_text = "DIR/report.html"),
     TEXT("markdown", "FILE", cli_lab_options, markdown, "also write a summary in Markdown"),
     END_OF_OPTIONS,
 };
@@ -191,8 +192,8 @@ const cli_usage cli_lab_usage = {
                 "  bochner lab run scaled-dot --quick\n"
                 "  bochner lab report --page report.html\n",
     .groups = {{rows, 0}},
-    .essential = {"out", "quick", "seeds", "missing", "text", "images", "page", "markdown", "json"},
-    .verbs = {"list", "run", "report"},
+    .short_help = {"out", "quick", "seeds", "missing", "text", "images", "page", "markdown", "json"},
+    .subcommands = {"list", "run", "report"},
 };
 
 int cli_lab(int argc, char **argv)

@@ -32,22 +32,22 @@ int cli_lab_report(cli_lab_job *lab);
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Four significant digits; "∞"; "–" for a missing number. */
-cli_word cli_lab_number(double value);
+cli_short_text cli_lab_number(double value);
 /* "at least 2", "between 0.95 and 1.05" */
-cli_word cli_lab_bound(const bo_lab_claim *claim);
+cli_short_text cli_lab_bound(const bo_lab_claim *claim);
 /* "0.96 to 1.05": the interval, or minimum and maximum if there is none. */
-cli_word cli_lab_interval(const bo_lab_outcome *outcome);
+cli_short_text cli_lab_interval(const bo_lab_outcome *outcome);
 /* The meaning of these two numbers: the 99% interval, "minimum and maximum", or "one seed". */
 const char *cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds);
-extern const char cli_lab_interval_usual[];     /* "99% interval" */
-size_t cli_lab_seeds(bool quick, size_t asked); /* number of seeds of a run; asked: 0 for the default */
+extern const char cli_lab_interval_default[];       /* "99% interval" */
+size_t cli_lab_seeds(bool quick, size_t requested); /* number of seeds of a run; asked: 0 for the default */
 /* "bochner lab run scaled-dot --quick" */
 void cli_lab_command(FILE *out, const bo_lab_about *about);
 /* "5 seeds starting at 1, 12 s on 2 threads (avx2 kernels), Bochner 0.8.0, text from bible.txt" */
 void cli_lab_setting(FILE *out, const bo_lab_about *about);
 /* One of these two texts as a string; freed with free. */
-typedef void (*cli_lab_say_fn)(FILE *out, const bo_lab_about *about);
-char *cli_lab_words(cli_lab_say_fn say, const bo_lab_about *about);
+typedef void (*cli_lab_print_fn)(FILE *out, const bo_lab_about *about);
+char *cli_lab_string(cli_lab_print_fn print, const bo_lab_about *about);
 /* The rule of the verdicts, in sentences. */
 extern const char cli_lab_verdicts_mean[];
 /* "6 of 8 claims held, 1 inconclusive, 1 failed" */
@@ -76,7 +76,7 @@ typedef struct cli_lab_results {
     size_t verdicts[3];    /* claims by bo_lab_verdict */
 } cli_lab_results;
 void cli_lab_read(cli_lab_job *lab, cli_lab_results *out);
-void cli_lab_forget(cli_lab_results *results);
+void cli_lab_results_free(cli_lab_results *results);
 
 /* ---- results --------------------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ void cli_lab_print(const bo_lab_result *result);
 void cli_lab_result_json(cli_json *json, const bo_lab_result *result); /* an object inside an array */
 void cli_lab_counts_json(cli_json *json, const bo_lab_result *result); /* members held, inconclusive, failed */
 
-bool cli_lab_has_picture(const bo_lab_grid *grid);
+bool cli_lab_has_plot(const bo_lab_grid *grid);
 /* Draws the plots of a result. Returns whether gnuplot is available. Failures are reported and counted in *failed. */
 bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed);
 

@@ -144,7 +144,7 @@ static void claimed_side(FILE *out, const scale *s, const bo_lab_claim *claim)
 }
 
 /* Draws the claimed side of the bound, the number of every seed, and the interval, as SVG. */
-static void put_strip(FILE *out, const bo_lab_outcome *o, size_t seeds)
+static void write_strip(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     const scale s = scale_of(o, seeds);
     const double middle = 8, below = 17; /* the interval, and the seeds under it */
@@ -170,9 +170,9 @@ typedef struct html_page {
 /* ---- elements -------------------------------------------------------------------------------- */
 
 /* Writes 1.2e-05 as 1.2×10⁻⁵. */
-static void put_number(FILE *out, double value)
+static void write_number(FILE *out, double value)
 {
-    const cli_word word = cli_lab_number(value);
+    const cli_short_text word = cli_lab_number(value);
     const bool negative = word.s[0] == '-';
     const char *digits = word.s + negative, *e = strchr(digits, 'e');
     const int length = e ? (int)(e - digits) : (int)strlen(digits), power = e ? atoi(e + 1) : 0;
@@ -186,69 +186,69 @@ static const char *class_of(bo_lab_verdict verdict)
     return verdict == BO_LAB_HELD ? "held" : verdict == BO_LAB_FAILED ? "not" : "open";
 }
 
-static void put_badge(FILE *out, bo_lab_verdict verdict)
+static void write_badge(FILE *out, bo_lab_verdict verdict)
 {
     fprintf(out, "<span class=\"badge %s\">%s</span>", class_of(verdict), bo_lab_verdict_name(verdict));
 }
 
 /* ---- claims ---------------------------------------------------------------------------------- */
 
-static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
+static void write_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     cli_html_element(out, "<tr><td>", o->claim->statement, "");
     cli_html_element(out, "<span class=\"what\">Measured: ", o->claim->number, "</span>");
     if (o->claim->passage) cli_html_element(out, "<span class=\"what\">As written: ", o->claim->passage, "</span>");
     if (o->claim->source) cli_html_element(out, "<span class=\"what\">Source: ", o->claim->source, "</span>");
     fputs("</td><td data-label=\"Mean\">", out);
-    put_number(out, o->mean);
+    write_number(out, o->mean);
     fprintf(out, "</td><td data-label=\"%s\">", cli_lab_interval_kind(o, seeds));
     if (isnan(o->low)) {
         fputs("–", out);
     } else {
-        put_number(out, o->low);
+        write_number(out, o->low);
         fputs(" to ", out);
-        put_number(out, o->high);
+        write_number(out, o->high);
     }
-    put_strip(out, o, seeds);
-    if (seeds > 1 && cli_lab_interval_kind(o, seeds) != cli_lab_interval_usual)
+    write_strip(out, o, seeds);
+    if (seeds > 1 && cli_lab_interval_kind(o, seeds) != cli_lab_interval_default)
         fprintf(out, "<span class=\"what wide\">%s</span>", cli_lab_interval_kind(o, seeds));
     fprintf(out, "</td><td data-label=\"Bound\">%s ", bo_lab_rule_name(o->claim->rule));
-    put_number(out, o->claim->bound);
+    write_number(out, o->claim->bound);
     if (o->claim->rule == BO_LAB_BETWEEN) {
         fputs(" and ", out);
-        put_number(out, o->claim->upper);
+        write_number(out, o->claim->upper);
     }
     fputs("</td><td>", out);
-    put_badge(out, o->verdict);
+    write_badge(out, o->verdict);
     fputs("</td></tr>\n", out);
 }
 
-static void put_claims(FILE *out, const bo_lab_result *result)
+static void write_claims(FILE *out, const bo_lab_result *result)
 {
     const bo_lab_about about = bo_lab_result_about(result);
     fprintf(out,
             "<div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Claim</th><th>Mean</th><th>%s</th>"
             "<th>Bound</th><th>Verdict</th></tr></thead><tbody>\n",
-            about.seeds > 1 ? cli_lab_interval_usual : "One seed");
+            about.seeds > 1 ? cli_lab_interval_default : "One seed");
     for (size_t i = 0; i < about.experiment->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
-        put_claim(out, &outcome, about.seeds);
+        write_claim(out, &outcome, about.seeds);
     }
     fputs("</tbody></table></div>\n", out);
 }
 
 /* ---- tables and plots ------------------------------------------------------------------------ */
 
-static void put_cell(FILE *out, const bo_lab_cell *cell, bool theory)
+static void write_cell(FILE *out, const bo_lab_cell *cell, bool theory)
 {
     fputs(theory ? "<td class=\"theory\">" : "<td>", out);
-    if (cell->count) put_number(out, cell->mean);
+    if (cell->count) write_number(out, cell->mean);
     if (cell->count && cell->deviation > 0)
         fprintf(out, " <span class=\"dev\">± %s</span>", cli_significant(cell->deviation, 2).s);
     fputs("</td>", out);
 }
 
-static void put_table(FILE *out, const bo_lab_grid *grid)
+static void write_table(FILE *out, const bo_lab_grid *grid)
 {
     const bo_lab_table *t = grid->table;
     cli_html_element(out, "<p class=\"small\">", t->values, "");
@@ -260,15 +260,15 @@ static void put_table(FILE *out, const bo_lab_grid *grid)
     for (size_t r = 0; r < grid->rows; r++) {
         cli_html_element(out, grid->numbers ? "<tr><td>" : "<tr><td class=\"word\">", grid->row_names[r], "</td>");
         for (size_t c = 0; c < grid->columns; c++)
-            put_cell(out, &grid->cells[r * grid->columns + c],
-                     t->theory && strcmp(t->theory, grid->column_names[c]) == 0);
+            write_cell(out, &grid->cells[r * grid->columns + c],
+                       t->theory && strcmp(t->theory, grid->column_names[c]) == 0);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
 }
 
 /* Embeds the plot as an image, so that scripts in the file cannot run. */
-static void put_base64(FILE *out, FILE *file)
+static void write_base64(FILE *out, FILE *file)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     unsigned char b[3];
@@ -281,7 +281,7 @@ static void put_base64(FILE *out, FILE *file)
 }
 
 /* Opens a plot unless it is older than its numbers. */
-static FILE *open_picture(const cli_lab_job *lab, const bo_lab_experiment *e, const bo_lab_table *table)
+static FILE *open_plot(const cli_lab_job *lab, const bo_lab_experiment *e, const bo_lab_table *table)
 {
     char *path = cli_lab_file(lab, e, table), *numbers = cli_lab_file(lab, e, NULL);
     struct stat drawn, written;
@@ -295,13 +295,13 @@ static FILE *open_picture(const cli_lab_job *lab, const bo_lab_experiment *e, co
     return file;
 }
 
-static void put_figure(html_page *page, const bo_lab_experiment *e, const bo_lab_grid *grid)
+static void write_plot(html_page *page, const bo_lab_experiment *e, const bo_lab_grid *grid)
 {
-    FILE *out = page->out, *file = open_picture(page->lab, e, grid->table);
+    FILE *out = page->out, *file = open_plot(page->lab, e, grid->table);
     fputs("<figure class=\"figure\">", out);
     if (file) {
         cli_html_element(out, "<img alt=\"", grid->table->title, "\" src=\"data:image/svg+xml;base64,");
-        put_base64(out, file);
+        write_base64(out, file);
         fputs("\">\n", out);
         fclose(file);
     } else {
@@ -311,38 +311,38 @@ static void put_figure(html_page *page, const bo_lab_experiment *e, const bo_lab
                 e->name, grid->table->name);
     }
     cli_html_element(out, "<details><summary>Table: ", grid->table->title, "</summary>\n");
-    put_table(out, grid);
+    write_table(out, grid);
     fputs("</details></figure>\n", out);
 }
 
-static void put_tables(html_page *page, const bo_lab_result *result)
+static void write_tables(html_page *page, const bo_lab_result *result)
 {
     const bo_lab_experiment *e = bo_lab_result_about(result).experiment;
     fputs("<div class=\"figures\">\n", page->out);
     for (size_t i = 0; i < e->table_count; i++) {
         const bo_lab_grid grid = bo_lab_result_table(result, i);
-        if (cli_lab_has_picture(&grid)) put_figure(page, e, &grid);
+        if (cli_lab_has_plot(&grid)) write_plot(page, e, &grid);
     }
     fputs("</div>\n", page->out);
     for (size_t i = 0; i < e->table_count; i++) {
         const bo_lab_grid grid = bo_lab_result_table(result, i);
-        if (cli_lab_has_picture(&grid) || !grid.rows) continue;
+        if (cli_lab_has_plot(&grid) || !grid.rows) continue;
         cli_html_element(page->out, "<h4>", grid.table->title, "</h4>\n");
-        put_table(page->out, &grid);
+        write_table(page->out, &grid);
     }
 }
 
 /* ---- experiments ----------------------------------------------------------------------------- */
 
-static void put_words(FILE *out, cli_lab_say_fn say, const bo_lab_about *about)
+static void write_string(FILE *out, cli_lab_print_fn print, const bo_lab_about *about)
 {
-    char *text = cli_lab_words(say, about);
+    char *text = cli_lab_string(print, about);
     cli_html_text(out, text);
     free(text);
 }
 
 /* "6 of 8 claims held", and the numbers of the others. */
-static void put_tally(FILE *out, const bo_lab_result *result)
+static void write_tally(FILE *out, const bo_lab_result *result)
 {
     const size_t open = bo_lab_result_count(result, BO_LAB_INCONCLUSIVE);
     const size_t failed = bo_lab_result_count(result, BO_LAB_FAILED);
@@ -355,7 +355,7 @@ static void put_tally(FILE *out, const bo_lab_result *result)
     fputs(open || failed ? "</span></div>" : "</div>", out);
 }
 
-static void put_experiment(html_page *page, const bo_lab_result *result)
+static void write_experiment(html_page *page, const bo_lab_result *result)
 {
     FILE *out = page->out;
     const bo_lab_about about = bo_lab_result_about(result);
@@ -363,26 +363,26 @@ static void put_experiment(html_page *page, const bo_lab_result *result)
     fprintf(out, "<article id=\"%s\">\n<div class=\"head\"><div><h3><a href=\"#%s\">", e->name, e->name);
     cli_html_element(out, "", e->title, "</a></h3>");
     fprintf(out, "<code class=\"name\">%s</code></div>", e->name);
-    put_tally(out, result);
+    write_tally(out, result);
     cli_html_element(out, "</div>\n<p class=\"says\">", e->claim, "</p>\n");
     if (e->source) cli_html_element(out, "<p class=\"small\">Source: ", e->source, "</p>\n");
     if (e->method) cli_html_element(out, "<details><summary>Method</summary><p>", e->method, "</p></details>\n");
-    put_claims(out, result);
-    put_tables(page, result);
+    write_claims(out, result);
+    write_tables(page, result);
     if (bo_lab_result_notes(result)) fputs("<h4>Notes</h4><ul>\n", out);
     for (size_t i = 0; i < bo_lab_result_notes(result); i++)
         cli_html_element(out, "<li>", bo_lab_result_note(result, i), "</li>\n");
     if (bo_lab_result_notes(result)) fputs("</ul>\n", out);
     fputs("<h4>Command</h4><pre><code>", out);
-    put_words(out, cli_lab_command, &about);
+    write_string(out, cli_lab_command, &about);
     fputs("</code></pre>\n<p class=\"meta\">", out);
-    put_words(out, cli_lab_setting, &about);
+    write_string(out, cli_lab_setting, &about);
     fputs(" · <a class=\"jump\" href=\"#top\">back to top</a></p>\n</article>\n", out);
 }
 
 /* ---- summary --------------------------------------------------------------------------------- */
 
-static void put_dots(FILE *out, const bo_lab_result *result)
+static void write_dots(FILE *out, const bo_lab_result *result)
 {
     const bo_lab_experiment *e = bo_lab_result_about(result).experiment;
     fputs("<td class=\"dots\">", out);
@@ -394,24 +394,24 @@ static void put_dots(FILE *out, const bo_lab_result *result)
     fputs("</td>", out);
 }
 
-static void put_summary_row(html_page *page, const bo_lab_result *result)
+static void write_summary_row(html_page *page, const bo_lab_result *result)
 {
     FILE *out = page->out;
     const bo_lab_about about = bo_lab_result_about(result);
     fprintf(out, "<tr><td><a href=\"#%s\">", about.experiment->name);
     cli_html_element(out, "", about.experiment->title, "</a></td>");
-    put_dots(out, result);
+    write_dots(out, result);
     fputs("<td>", out);
-    put_tally(out, result);
+    write_tally(out, result);
     fprintf(out, "</td><td class=\"num wide\">%zu%s</td><td class=\"num wide\">%s</td></tr>\n", about.seeds,
             about.quick ? ", quick" : "", cli_seconds(about.seconds).s);
 }
 
 /* ---- page -------------------------------------------------------------------------------------------------------- */
 
-static void put_tile(FILE *out, const char *kind, size_t count, const char *words)
+static void write_tile(FILE *out, const char *kind, size_t count, const char *caption)
 {
-    fprintf(out, "<div class=\"tile %s\"><b>%zu</b><span>%s</span></div>\n", kind, count, words);
+    fprintf(out, "<div class=\"tile %s\"><b>%zu</b><span>%s</span></div>\n", kind, count, caption);
 }
 
 /* Returns whether it is the first of its group that has a result. */
@@ -423,7 +423,7 @@ static bool begins_group(const cli_lab_results *results, size_t index)
 }
 
 /* Explains the dots of the summary and the strips of the claims, with an example of each. */
-static void put_legend(FILE *out)
+static void write_legend(FILE *out)
 {
     static const double seeds[] = {1.1, 1.25, 1.4};
     static const bo_lab_claim claim = {.rule = BO_LAB_AT_LEAST, .bound = 1};
@@ -435,13 +435,13 @@ static void put_legend(FILE *out)
           "<dt><span class=\"dot not\"></span></dt><dd>The claim <b>failed</b>: the measurement contradicts it in this "
           "setting. This is a result about the claim, not a software error.</dd>\n</dl><div class=\"eg\">",
           out);
-    put_strip(out, &example, CLI_COUNT_OF(seeds));
+    write_strip(out, &example, CLI_COUNT_OF(seeds));
     fputs("<span>The numbers of one claim: the shaded side of the dashed bound is claimed, each small circle is one "
           "seed, the horizontal line is the 99% interval, and the tick is the mean.</span></div></section>\n",
           out);
 }
 
-static void put_head(FILE *out, const cli_lab_results *results)
+static void write_head(FILE *out, const cli_lab_results *results)
 {
     size_t quick = 0;
     for (size_t i = 0; i < bo_lab_count(); i++)
@@ -459,12 +459,12 @@ static void put_head(FILE *out, const cli_lab_results *results)
           out);
     cli_html_text(out, cli_lab_verdicts_mean);
     fputs("</p>\n<div class=\"tiles\">\n", out);
-    put_tile(out, "", results->count, results->count == 1 ? "experiment" : "experiments");
-    put_tile(out, "held", results->verdicts[BO_LAB_HELD], "claims held");
-    put_tile(out, "open", results->verdicts[BO_LAB_INCONCLUSIVE], "claims inconclusive");
-    put_tile(out, "not", results->verdicts[BO_LAB_FAILED], "claims failed");
+    write_tile(out, "", results->count, results->count == 1 ? "experiment" : "experiments");
+    write_tile(out, "held", results->verdicts[BO_LAB_HELD], "claims held");
+    write_tile(out, "open", results->verdicts[BO_LAB_INCONCLUSIVE], "claims inconclusive");
+    write_tile(out, "not", results->verdicts[BO_LAB_FAILED], "claims failed");
     fputs("</div>\n", out);
-    put_legend(out);
+    write_legend(out);
     if (quick)
         fprintf(
             out,
@@ -474,7 +474,7 @@ static void put_head(FILE *out, const cli_lab_results *results)
     fputs("</header>\n", out);
 }
 
-static void put_summary(html_page *page, const cli_lab_results *results)
+static void write_summary(html_page *page, const cli_lab_results *results)
 {
     FILE *out = page->out;
     fputs("<nav aria-label=\"Experiments\">\n<div class=\"scroll\"><table "
@@ -489,13 +489,13 @@ static void put_summary(html_page *page, const cli_lab_results *results)
             cli_html_text(out, bo_lab_at(i)->group);
             fputs("</td></tr>\n", out);
         }
-        put_summary_row(page, results->items[i]);
+        write_summary_row(page, results->items[i]);
     }
     fputs("</tbody></table></div>\n</nav>\n", out);
 }
 
 /* Lists the experiments without a result. */
-static void put_absent(FILE *out, const cli_lab_results *results)
+static void write_absent(FILE *out, const cli_lab_results *results)
 {
     if (results->count == bo_lab_count()) return;
     fputs("<h2>Not run</h2>\n<p>", out);
@@ -511,8 +511,8 @@ static void put_absent(FILE *out, const cli_lab_results *results)
 size_t cli_lab_page(FILE *out, const cli_lab_job *lab, const cli_lab_results *results)
 {
     html_page page = {.out = out, .lab = lab};
-    put_head(out, results);
-    put_summary(&page, results);
+    write_head(out, results);
+    write_summary(&page, results);
     fputs("<main>\n", out);
     for (size_t i = 0; i < bo_lab_count(); i++) {
         if (!results->items[i]) continue;
@@ -521,9 +521,9 @@ size_t cli_lab_page(FILE *out, const cli_lab_job *lab, const cli_lab_results *re
             cli_html_text(out, bo_lab_at(i)->group);
             fputs("</h2>\n", out);
         }
-        put_experiment(&page, results->items[i]);
+        write_experiment(&page, results->items[i]);
     }
-    put_absent(out, results);
+    write_absent(out, results);
     fprintf(out,
             "</main>\n<footer>Written by <code>bochner lab report</code>, Bochner %s.</footer>\n</body>\n</html>\n",
             bo_version());

@@ -9,40 +9,40 @@
 
 enum { WIDTH = 720, HEIGHT = 450, PLOT_WIDTH = 600 };
 
-typedef struct picture {
+typedef struct plot_data {
     const bo_lab_result *result;
     bo_lab_grid grid;
     bool bars, names; /* names: rows have positions 0, 1, … */
     bool log_x, log_y;
     double low, high; /* range of y, with deviations */
-} picture;
+} plot_data;
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
-static const bo_lab_cell *cell_at(const picture *p, size_t row, size_t column)
+static const bo_lab_cell *cell_at(const plot_data *p, size_t row, size_t column)
 {
     return &p->grid.cells[row * p->grid.columns + column];
 }
 
-static bool is_shown(const picture *p, size_t row, size_t column)
+static bool is_shown(const plot_data *p, size_t row, size_t column)
 {
     const bo_lab_cell *cell = cell_at(p, row, column);
     return cell->count && isfinite(cell->mean) && !(p->log_y && cell->mean <= 0);
 }
 
-static bool is_theory(const picture *p, size_t column)
+static bool is_theory(const plot_data *p, size_t column)
 {
     return p->grid.table->theory && strcmp(p->grid.table->theory, p->grid.column_names[column]) == 0;
 }
 
 /* The lower end of an error bar, which stays visible on a logarithmic axis. */
-static double low_end(const picture *p, const bo_lab_cell *cell)
+static double low_end(const plot_data *p, const bo_lab_cell *cell)
 {
     const double low = cell->mean - cell->deviation;
     return p->log_y && low <= 0 ? 0.5 * cell->mean : low;
 }
 
-static void measure_y(picture *p)
+static void measure_y(plot_data *p)
 {
     p->low = INFINITY, p->high = -INFINITY;
     for (size_t r = 0; r < p->grid.rows; r++)
@@ -54,9 +54,9 @@ static void measure_y(picture *p)
 }
 
 /* An axis is logarithmic only if the numbers are positive and far enough apart. */
-static picture picture_of(const bo_lab_result *result, size_t table)
+static plot_data plot_of(const bo_lab_result *result, size_t table)
 {
-    picture p = {.result = result, .grid = bo_lab_result_table(result, table)};
+    plot_data p = {.result = result, .grid = bo_lab_result_table(result, table)};
     const bo_lab_table *t = p.grid.table;
     p.bars = t->plot == BO_LAB_BARS;
     p.names = p.bars || !p.grid.numbers;
@@ -70,7 +70,7 @@ static picture picture_of(const bo_lab_result *result, size_t table)
     return p;
 }
 
-bool cli_lab_has_picture(const bo_lab_grid *grid)
+bool cli_lab_has_plot(const bo_lab_grid *grid)
 {
     bool some = false;
     for (size_t i = 0; i < grid->rows * grid->columns; i++)
@@ -79,7 +79,7 @@ bool cli_lab_has_picture(const bo_lab_grid *grid)
 }
 
 /* Columns of the same name have the same color in all plots of an experiment. */
-static const char *color_of(const picture *p, size_t column)
+static const char *color_of(const plot_data *p, size_t column)
 {
     const bo_lab_experiment *e = bo_lab_result_about(p->result).experiment;
     const char *name = p->grid.column_names[column], *seen[64];
@@ -91,42 +91,42 @@ static const char *color_of(const picture *p, size_t column)
             if (grid.table->theory && strcmp(grid.table->theory, grid.column_names[c]) == 0) continue;
             while (i < count && strcmp(seen[i], grid.column_names[c]) != 0) i++;
             if (i == count) seen[count++] = grid.column_names[c];
-            if (strcmp(grid.column_names[c], name) == 0) return cli_picture_color(i);
+            if (strcmp(grid.column_names[c], name) == 0) return cli_plot_color(i);
         }
     }
-    return cli_picture_color(column);
+    return cli_plot_color(column);
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-static double place_of(const picture *p, size_t row)
+static double place_of(const plot_data *p, size_t row)
 {
     return p->names ? (double)row : p->grid.x[row];
 }
 
 /* Row names as tick labels, rotated if they are long. */
-static void name_rows(FILE *pipe, const picture *p)
+static void name_rows(FILE *pipe, const plot_data *p)
 {
     size_t longest = 0;
     for (size_t r = 0; r < p->grid.rows; r++) {
-        const size_t length = cli_letters(p->grid.row_names[r]);
+        const size_t length = cli_display_width(p->grid.row_names[r]);
         if (length > longest) longest = length;
     }
-    const bool aslant = (double)(longest + 2) * 6.6 > PLOT_WIDTH / (double)p->grid.rows;
-    fprintf(pipe, "set xtics %sscale 0 noenhanced (", aslant ? "rotate by 24 right " : "");
+    const bool rotated = (double)(longest + 2) * 6.6 > PLOT_WIDTH / (double)p->grid.rows;
+    fprintf(pipe, "set xtics %sscale 0 noenhanced (", rotated ? "rotate by 24 right " : "");
     for (size_t r = 0; r < p->grid.rows; r++) {
         if (r) fputs(", ", pipe);
-        cli_picture_tic(pipe, p->grid.row_names[r], SIZE_MAX, (double)r);
+        cli_plot_tic(pipe, p->grid.row_names[r], SIZE_MAX, (double)r);
     }
     fputs(")\n", pipe);
-    const size_t room =
-        p->grid.rows ? cli_letters(p->grid.row_names[0]) : 0; /* the first label extends beyond the axis */
-    if (aslant) fprintf(pipe, "set lmargin %zu\n", room < 12 ? 10 : room * 3 / 4 + 1);
+    const size_t label_width =
+        p->grid.rows ? cli_display_width(p->grid.row_names[0]) : 0; /* the first label extends beyond the axis */
+    if (rotated) fprintf(pipe, "set lmargin %zu\n", label_width < 12 ? 10 : label_width * 3 / 4 + 1);
     fprintf(pipe, "set xrange [-0.6:%g]\n", (double)p->grid.rows - 0.4);
 }
 
 /* The rows are the tick marks, as far as labels do not overlap. */
-static void mark_log_x(FILE *pipe, const picture *p)
+static void mark_log_x(FILE *pipe, const plot_data *p)
 {
     const double first = log(p->grid.x[0]), span = log(p->grid.x[p->grid.rows - 1]) - first;
     double end = -INFINITY;
@@ -134,10 +134,10 @@ static void mark_log_x(FILE *pipe, const picture *p)
     fputs("set logscale x\nunset mxtics\nset xtics noenhanced (", pipe);
     for (size_t r = 0; r < p->grid.rows; r++) {
         const double middle = span > 0 ? (log(p->grid.x[r]) - first) / span * PLOT_WIDTH : 0;
-        const double half = 3.6 * (double)cli_letters(p->grid.row_names[r]) + 3;
+        const double half = 3.6 * (double)cli_display_width(p->grid.row_names[r]) + 3;
         if (middle - half < end) continue;
         if (some) fputs(", ", pipe);
-        cli_picture_tic(pipe, p->grid.row_names[r], SIZE_MAX, p->grid.x[r]);
+        cli_plot_tic(pipe, p->grid.row_names[r], SIZE_MAX, p->grid.x[r]);
         end = middle + half;
         some = true;
     }
@@ -145,7 +145,7 @@ static void mark_log_x(FILE *pipe, const picture *p)
     fprintf(pipe, ")\nset xrange [%.9g:%.9g]\n", p->grid.x[0] / margin, p->grid.x[p->grid.rows - 1] * margin);
 }
 
-static void set_linear_x(FILE *pipe, const picture *p)
+static void set_linear_x(FILE *pipe, const plot_data *p)
 {
     const double low = p->grid.x[0], high = p->grid.x[p->grid.rows - 1];
     const double margin = high > low ? 0.03 * (high - low) : 0.1 * fabs(low) + 0.1;
@@ -174,7 +174,7 @@ static void mark_log_y(FILE *pipe, double low, double high)
     fputs(")\n", pipe);
 }
 
-static void set_y(FILE *pipe, const picture *p)
+static void set_y(FILE *pipe, const plot_data *p)
 {
     double low = p->low, high = p->high;
     if (p->log_y) {
@@ -193,12 +193,12 @@ static void set_y(FILE *pipe, const picture *p)
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-static double bar_width(const picture *p)
+static double bar_width(const plot_data *p)
 {
     return 0.8 / (double)p->grid.columns;
 }
 
-static void draw_data(FILE *pipe, const picture *p)
+static void draw_data(FILE *pipe, const plot_data *p)
 {
     for (size_t c = 0; c < p->grid.columns; c++) {
         const double aside = p->bars ? ((double)c - 0.5 * (double)(p->grid.columns - 1)) * bar_width(p) : 0;
@@ -213,21 +213,21 @@ static void draw_data(FILE *pipe, const picture *p)
     }
 }
 
-static bool has_data(const picture *p, size_t column)
+static bool has_data(const plot_data *p, size_t column)
 {
     bool some = false;
     for (size_t r = 0; r < p->grid.rows; r++) some |= is_shown(p, r, column);
     return some;
 }
 
-static bool has_deviations(const picture *p, size_t column)
+static bool has_deviations(const plot_data *p, size_t column)
 {
     bool some = false;
     for (size_t r = 0; r < p->grid.rows; r++) some |= is_shown(p, r, column) && cell_at(p, r, column)->deviation > 0;
     return some;
 }
 
-static void draw_style(FILE *pipe, const picture *p, size_t c)
+static void draw_style(FILE *pipe, const plot_data *p, size_t c)
 {
     static const int shapes[] = {7, 5, 9, 11, 13, 15};
     const bool theory = is_theory(p, c);
@@ -244,7 +244,7 @@ static void draw_style(FILE *pipe, const picture *p, size_t c)
         fprintf(pipe, "using 1:2 with linespoints pt %d ps 0.6 lw 2 lc rgb '%s'", shape, color);
 }
 
-static const char *draw_deviations(FILE *pipe, const picture *p, size_t c, const char *before)
+static const char *draw_deviations(FILE *pipe, const plot_data *p, size_t c, const char *before)
 {
     fprintf(pipe, "%s $c%zu using 1:3:(0):($4-$3) with vectors heads size graph 0.006,90 lw 1 lc rgb '%s' notitle",
             before, c,
@@ -255,7 +255,7 @@ static const char *draw_deviations(FILE *pipe, const picture *p, size_t c, const
 }
 
 /* Error bars first, so that they lie under the points; for bars last. */
-static void draw_columns(FILE *pipe, const picture *p)
+static void draw_columns(FILE *pipe, const plot_data *p)
 {
     const char *before = "plot";
     for (size_t c = 0; c < p->grid.columns && !p->bars; c++)
@@ -268,7 +268,7 @@ static void draw_columns(FILE *pipe, const picture *p)
         fprintf(pipe, "%s $c%zu ", before, c);
         draw_style(pipe, p, c);
         fputs(" title ", pipe);
-        cli_picture_quoted(pipe, title);
+        cli_plot_quoted(pipe, title);
         fputs(" noenhanced", pipe);
         before = ",";
     }
@@ -278,11 +278,11 @@ static void draw_columns(FILE *pipe, const picture *p)
 }
 
 /* Number of names that fit in one row above the plot. */
-static size_t key_columns(const picture *p)
+static size_t key_columns(const plot_data *p)
 {
     size_t longest = 1;
     for (size_t c = 0; c < p->grid.columns; c++) {
-        const size_t length = cli_letters(p->grid.column_names[c]) + (is_theory(p, c) ? 9 : 0);
+        const size_t length = cli_display_width(p->grid.column_names[c]) + (is_theory(p, c) ? 9 : 0);
         if (length > longest) longest = length;
     }
     const size_t fit = (size_t)(PLOT_WIDTH / (7.4 * (double)longest + 50));
@@ -290,35 +290,35 @@ static size_t key_columns(const picture *p)
 }
 
 /* Number of rows that the names need. */
-static int key_rows(const picture *p)
+static int key_rows(const plot_data *p)
 {
     return (int)((p->grid.columns + key_columns(p) - 1) / key_columns(p));
 }
 
 /* A single column needs no legend. Otherwise the legend is between the title and the plot. */
-static void set_title(FILE *pipe, const picture *p)
+static void set_title(FILE *pipe, const plot_data *p)
 {
     const char *title = p->grid.table->title;
     if (p->grid.columns == 1) {
         fputs("unset key\n", pipe);
-        cli_picture_title(pipe, title, PLOT_WIDTH);
+        cli_plot_title(pipe, title, PLOT_WIDTH);
         return;
     }
     fprintf(pipe, "set key tmargin center horizontal Left reverse samplen 2.5 width 1 maxcols %zu title ",
             key_columns(p));
-    cli_picture_quoted(pipe, title);
-    fprintf(pipe, " noenhanced center font ',%d'\n", cli_picture_title_font(title, PLOT_WIDTH));
+    cli_plot_quoted(pipe, title);
+    fprintf(pipe, " noenhanced center font ',%d'\n", cli_plot_title_font(title, PLOT_WIDTH));
 }
 
 static void draw(FILE *pipe, const char *path, const void *what)
 {
-    const picture *p = what;
+    const plot_data *p = what;
     const bo_lab_table *t = p->grid.table;
-    cli_picture_begin(pipe, path, WIDTH, HEIGHT + 18 * (key_rows(p) - 1), 12);
+    cli_plot_begin(pipe, path, WIDTH, HEIGHT + 18 * (key_rows(p) - 1), 12);
     fputs("set xlabel ", pipe);
-    cli_picture_quoted(pipe, t->rows);
+    cli_plot_quoted(pipe, t->rows);
     fputs("\nset ylabel ", pipe);
-    cli_picture_quoted(pipe, t->values);
+    cli_plot_quoted(pipe, t->values);
     fputs("\nset grid ytics lc rgb '#e6e6e6' lt 1 lw 0.6\n", pipe);
     set_title(pipe, p);
     if (p->names)
@@ -338,10 +338,10 @@ bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed)
 {
     const bo_lab_experiment *e = bo_lab_result_about(result).experiment;
     for (size_t i = 0; i < e->table_count; i++) {
-        const picture p = picture_of(result, i);
-        if (!cli_lab_has_picture(&p.grid) || !(p.high >= p.low)) continue;
+        const plot_data p = plot_of(result, i);
+        if (!cli_lab_has_plot(&p.grid) || !(p.high >= p.low)) continue;
         char *path = cli_lab_file(lab, e, p.grid.table);
-        const cli_drawn drawn = cli_picture_try(path, draw, &p);
+        const cli_drawn drawn = cli_plot_try(path, draw, &p);
         if (drawn == CLI_NOT_DRAWN || drawn == CLI_NOT_WRITTEN) {
             ++*failed;
             cli_fail(&lab->session, "cannot draw the plot %s: %s", path,

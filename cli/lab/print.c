@@ -6,7 +6,7 @@
 
 /* ---- texts shared by the terminal, the page and Markdown --------------------------------------------------------- */
 
-const char cli_lab_interval_usual[] = "99% interval";
+const char cli_lab_interval_default[] = "99% interval";
 
 const char cli_lab_verdicts_mean[] =
     "A claim held if the 99% confidence interval (Student) of the mean over the seeds lies on the claimed side of the "
@@ -15,10 +15,11 @@ const char cli_lab_verdicts_mean[] =
 
 cli_lab_text cli_lab_tally(const size_t verdicts[3])
 {
-    const size_t held = verdicts[BO_LAB_HELD], open = verdicts[BO_LAB_INCONCLUSIVE], failed = verdicts[BO_LAB_FAILED];
-    const size_t all = held + open + failed;
+    const size_t supported = verdicts[BO_LAB_HELD], open = verdicts[BO_LAB_INCONCLUSIVE],
+                 failed = verdicts[BO_LAB_FAILED];
+    const size_t all = supported + open + failed;
     cli_lab_text text;
-    int length = snprintf(text.s, sizeof text.s, "%zu of %zu claim%s held", held, all, all == 1 ? "" : "s");
+    int length = snprintf(text.s, sizeof text.s, "%zu of %zu claim%s held", supported, all, all == 1 ? "" : "s");
     if (open) length += snprintf(text.s + length, sizeof text.s - (size_t)length, ", %zu inconclusive", open);
     if (failed) snprintf(text.s + length, sizeof text.s - (size_t)length, ", %zu failed", failed);
     return text;
@@ -36,16 +37,16 @@ cli_lab_text cli_lab_summary(const bo_lab_result *result)
     return cli_lab_tally(verdicts);
 }
 
-cli_word cli_lab_number(double value)
+cli_short_text cli_lab_number(double value)
 {
-    if (isnan(value)) return (cli_word){"–"};
-    if (isinf(value)) return value > 0 ? (cli_word){"∞"} : (cli_word){"-∞"};
+    if (isnan(value)) return (cli_short_text){"–"};
+    if (isinf(value)) return value > 0 ? (cli_short_text){"∞"} : (cli_short_text){"-∞"};
     return cli_significant(value == 0 ? 0 : value, 4); /* avoids -0 */
 }
 
-cli_word cli_lab_bound(const bo_lab_claim *claim)
+cli_short_text cli_lab_bound(const bo_lab_claim *claim)
 {
-    cli_word word;
+    cli_short_text word;
     int length =
         snprintf(word.s, sizeof word.s, "%s %.12s", bo_lab_rule_name(claim->rule), cli_lab_number(claim->bound).s);
     if (claim->rule == BO_LAB_BETWEEN)
@@ -53,10 +54,10 @@ cli_word cli_lab_bound(const bo_lab_claim *claim)
     return word;
 }
 
-cli_word cli_lab_interval(const bo_lab_outcome *outcome)
+cli_short_text cli_lab_interval(const bo_lab_outcome *outcome)
 {
-    cli_word word;
-    if (isnan(outcome->low)) return (cli_word){"–"};
+    cli_short_text word;
+    if (isnan(outcome->low)) return (cli_short_text){"–"};
     snprintf(word.s, sizeof word.s, "%.20s to %.20s", cli_lab_number(outcome->low).s, cli_lab_number(outcome->high).s);
     return word;
 }
@@ -65,12 +66,12 @@ const char *cli_lab_interval_kind(const bo_lab_outcome *outcome, size_t seeds)
 {
     const bool each = outcome->claim->rule == BO_LAB_EACH_AT_MOST || outcome->claim->rule == BO_LAB_EACH_AT_LEAST;
     if (seeds < 2) return "one seed";
-    return each || !isfinite(outcome->mean) ? "minimum and maximum" : cli_lab_interval_usual;
+    return each || !isfinite(outcome->mean) ? "minimum and maximum" : cli_lab_interval_default;
 }
 
-size_t cli_lab_seeds(bool quick, size_t asked)
+size_t cli_lab_seeds(bool quick, size_t requested)
 {
-    return asked ? asked : quick ? BO_LAB_QUICK_SEEDS : BO_LAB_SEEDS;
+    return requested ? requested : quick ? BO_LAB_QUICK_SEEDS : BO_LAB_SEEDS;
 }
 
 void cli_lab_command(FILE *out, const bo_lab_about *about)
@@ -79,8 +80,8 @@ void cli_lab_command(FILE *out, const bo_lab_about *about)
     if (about->quick) fputs(" --quick", out);
     if (about->seeds != cli_lab_seeds(about->quick, 0)) fprintf(out, " --seeds %zu", about->seeds);
     if (about->seed != 1) fprintf(out, " --seed %llu", (unsigned long long)about->seed);
-    if (about->text) fputs(" --text ", out), cli_print_word(out, about->text);
-    if (about->images) fputs(" --images ", out), cli_print_word(out, about->images);
+    if (about->text) fputs(" --text ", out), cli_print_shell_quoted(out, about->text);
+    if (about->images) fputs(" --images ", out), cli_print_shell_quoted(out, about->images);
     if (about->experiment->timed) fprintf(out, " --threads %d", about->threads);
 }
 
@@ -94,13 +95,13 @@ void cli_lab_setting(FILE *out, const bo_lab_about *about)
     if (about->images) fprintf(out, ", images from %s", about->images);
 }
 
-char *cli_lab_words(cli_lab_say_fn say, const bo_lab_about *about)
+char *cli_lab_string(cli_lab_print_fn print, const bo_lab_about *about)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *memory = open_memstream(&text, &length);
     if (memory) {
-        say(memory, about);
+        print(memory, about);
         fclose(memory);
     }
     return text ? text : cli_allocate(1, 1, "words");
@@ -108,8 +109,8 @@ char *cli_lab_words(cli_lab_say_fn say, const bo_lab_about *about)
 
 static void print_right(const char *text, size_t width)
 {
-    const size_t letters = cli_letters(text);
-    printf("%*s%s", width > letters ? (int)(width - letters) : 0, "", text);
+    const size_t width_used = cli_display_width(text);
+    printf("%*s%s", width > width_used ? (int)(width - width_used) : 0, "", text);
 }
 
 /* ---- claims ---------------------------------------------------------------------------------- */
@@ -128,9 +129,9 @@ static void print_claim(const bo_lab_outcome *o, size_t seeds)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static cli_word cell_text(const bo_lab_cell *cell)
+static cli_short_text cell_text(const bo_lab_cell *cell)
 {
-    cli_word word = {""};
+    cli_short_text word = {""};
     if (cell->count && cell->deviation > 0)
         snprintf(word.s, sizeof word.s, "%.20s ± %.16s", cli_lab_number(cell->mean).s,
                  cli_significant(cell->deviation, 2).s);
@@ -141,9 +142,9 @@ static cli_word cell_text(const bo_lab_cell *cell)
 
 static size_t column_width(const bo_lab_grid *grid, size_t column)
 {
-    size_t width = cli_letters(grid->column_names[column]);
+    size_t width = cli_display_width(grid->column_names[column]);
     for (size_t r = 0; r < grid->rows; r++) {
-        const size_t cell = cli_letters(cell_text(&grid->cells[r * grid->columns + column]).s);
+        const size_t cell = cli_display_width(cell_text(&grid->cells[r * grid->columns + column]).s);
         if (cell > width) width = cell;
     }
     return width;
@@ -151,9 +152,9 @@ static size_t column_width(const bo_lab_grid *grid, size_t column)
 
 static size_t row_width(const bo_lab_grid *grid)
 {
-    size_t width = cli_letters(grid->table->rows);
+    size_t width = cli_display_width(grid->table->rows);
     for (size_t r = 0; r < grid->rows; r++)
-        if (cli_letters(grid->row_names[r]) > width) width = cli_letters(grid->row_names[r]);
+        if (cli_display_width(grid->row_names[r]) > width) width = cli_display_width(grid->row_names[r]);
     return width;
 }
 

@@ -11,7 +11,7 @@
 /* ---- Markdown ---------------------------------------------------------------------------------------------------- */
 
 /* Writes text with all characters escaped that have a meaning in Markdown, including the bars of tables. */
-static void put_text(FILE *out, const char *text)
+static void write_text(FILE *out, const char *text)
 {
     for (const char *c = text ? text : ""; *c; c++) {
         if (strchr("|<*_`[\\", *c)) fputc('\\', out);
@@ -20,14 +20,14 @@ static void put_text(FILE *out, const char *text)
 }
 
 /* Names in result files are not trusted: an indented line can contain only code. */
-static void put_code(FILE *out, const char *text)
+static void write_code(FILE *out, const char *text)
 {
     fputs("\n    ", out);
     for (const char *c = text; *c; c++) fputc((unsigned char)*c < 0x20 ? ' ' : *c, out);
     fputs("\n\n", out);
 }
 
-static void put_summary(FILE *out, const cli_lab_results *results)
+static void write_summary(FILE *out, const cli_lab_results *results)
 {
     fputs("| Experiment | Subject | Claims held | Inconclusive | Failed | Seeds | Time |\n"
           "|---|---|--:|--:|--:|--:|--:|\n",
@@ -37,7 +37,7 @@ static void put_summary(FILE *out, const cli_lab_results *results)
         if (!result) continue;
         const bo_lab_about about = bo_lab_result_about(result);
         fprintf(out, "| [%s](#%s) | ", about.experiment->name, about.experiment->name);
-        put_text(out, about.experiment->title);
+        write_text(out, about.experiment->title);
         fprintf(out, " | %zu of %zu | %zu | %zu | %zu%s | %s |\n", bo_lab_result_count(result, BO_LAB_HELD),
                 about.experiment->claim_count, bo_lab_result_count(result, BO_LAB_INCONCLUSIVE),
                 bo_lab_result_count(result, BO_LAB_FAILED), about.seeds, about.quick ? ", quick" : "",
@@ -49,7 +49,7 @@ static void put_summary(FILE *out, const cli_lab_results *results)
 /* ---- claims sorted by passage ------------------------------------------------------------------------------------ */
 
 /* Claims as they are written in the founding documents, with this verdict. */
-static void put_written(FILE *out, const cli_lab_results *results, const char *title, bo_lab_verdict verdict)
+static void write_documented(FILE *out, const cli_lab_results *results, const char *title, bo_lab_verdict verdict)
 {
     fprintf(out, "\n### Claims as written: %s\n\n| Experiment | Claim | Passage |\n|---|---|---|\n", title);
     for (size_t i = 0; i < bo_lab_count(); i++) {
@@ -58,16 +58,16 @@ static void put_written(FILE *out, const cli_lab_results *results, const char *t
             const bo_lab_outcome o = bo_lab_result_claim(results->items[i], k);
             if (!o.claim->passage || o.verdict != verdict) continue;
             fprintf(out, "| [%s](#%s), %s | ", e->name, e->name, o.claim->name);
-            put_text(out, o.claim->statement);
+            write_text(out, o.claim->statement);
             fputs(" | ", out);
-            put_text(out, o.claim->passage);
+            write_text(out, o.claim->passage);
             fputs(" |\n", out);
         }
     }
 }
 
 /* The other claims by name, one row per experiment. */
-static void put_own(FILE *out, const cli_lab_results *results)
+static void write_deviations(FILE *out, const cli_lab_results *results)
 {
     static const bo_lab_verdict verdicts[] = {BO_LAB_HELD, BO_LAB_FAILED, BO_LAB_INCONCLUSIVE};
     fputs(
@@ -93,77 +93,77 @@ static void put_own(FILE *out, const cli_lab_results *results)
     }
 }
 
-static void put_sorted(FILE *out, const cli_lab_results *results)
+static void write_sorted(FILE *out, const cli_lab_results *results)
 {
     fputs("\n## Claims by what the founding documents say\n", out);
-    put_written(out, results, "held", BO_LAB_HELD);
-    put_written(out, results, "failed", BO_LAB_FAILED);
-    put_written(out, results, "inconclusive", BO_LAB_INCONCLUSIVE);
-    put_own(out, results);
+    write_documented(out, results, "held", BO_LAB_HELD);
+    write_documented(out, results, "failed", BO_LAB_FAILED);
+    write_documented(out, results, "inconclusive", BO_LAB_INCONCLUSIVE);
+    write_deviations(out, results);
 }
 
 /* ---- experiments ------------------------------------------------------------------------------------------------- */
 
-static void put_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
+static void write_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     const char *kind = cli_lab_interval_kind(o, seeds);
     fputs("| ", out);
-    put_text(out, o->claim->statement);
+    write_text(out, o->claim->statement);
     fputs(" | ", out);
-    put_text(out, o->claim->number);
+    write_text(out, o->claim->number);
     fprintf(out, " | %s | %s%s | %s | %s |\n", cli_lab_number(o->mean).s, cli_lab_interval(o).s,
-            kind == cli_lab_interval_usual ? ""
-            : seeds < 2                    ? " (one seed)"
-                                           : " (range)",
+            kind == cli_lab_interval_default ? ""
+            : seeds < 2                      ? " (one seed)"
+                                             : " (range)",
             cli_lab_bound(o->claim).s, bo_lab_verdict_name(o->verdict));
 }
 
-static void put_experiment(FILE *out, const bo_lab_result *result)
+static void write_experiment(FILE *out, const bo_lab_result *result)
 {
     const bo_lab_about about = bo_lab_result_about(result);
     const bo_lab_experiment *e = about.experiment;
-    char *command = cli_lab_words(cli_lab_command, &about), *setting = cli_lab_words(cli_lab_setting, &about);
+    char *command = cli_lab_string(cli_lab_command, &about), *setting = cli_lab_string(cli_lab_setting, &about);
     fprintf(out, "\n### %s\n\n**%s.** ", e->name, cli_lab_summary(result).s);
-    put_text(out, e->claim);
+    write_text(out, e->claim);
     if (e->source) {
         fputs(" Source: ", out);
-        put_text(out, e->source);
+        write_text(out, e->source);
         fputc('.', out);
     }
     fputs("\n\n| Claim | Measured quantity | Mean | 99% interval | Bound | Verdict |\n|---|---|--:|--:|--:|---|\n",
           out);
     for (size_t i = 0; i < e->claim_count; i++) {
         const bo_lab_outcome outcome = bo_lab_result_claim(result, i);
-        put_claim(out, &outcome, about.seeds);
+        write_claim(out, &outcome, about.seeds);
     }
     for (size_t i = 0; i < bo_lab_result_notes(result); i++) {
         fputs(i ? "- " : "\n- ", out);
-        put_text(out, bo_lab_result_note(result, i));
+        write_text(out, bo_lab_result_note(result, i));
         fputc('\n', out);
     }
-    put_code(out, command);
-    put_text(out, setting);
+    write_code(out, command);
+    write_text(out, setting);
     fputs(".\n", out);
     free(command);
     free(setting);
 }
 
-static void put_markdown(FILE *out, const cli_lab_results *results)
+static void print_markdown(FILE *out, const cli_lab_results *results)
 {
     const char *group = "";
-    put_summary(out, results);
-    put_sorted(out, results);
+    write_summary(out, results);
+    write_sorted(out, results);
     for (size_t i = 0; i < bo_lab_count(); i++) {
         if (!results->items[i]) continue;
         if (strcmp(group, bo_lab_at(i)->group) != 0) fprintf(out, "\n## %s\n", group = bo_lab_at(i)->group);
-        put_experiment(out, results->items[i]);
+        write_experiment(out, results->items[i]);
     }
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* Draws all plots from the numbers. If the directory is not writable or gnuplot is missing, existing plots are used. */
-static size_t draw_pictures(cli_lab_job *lab, const cli_lab_results *results)
+static size_t draw_plots(cli_lab_job *lab, const cli_lab_results *results)
 {
     size_t failed = 0;
     if (access(lab->directory, W_OK) != 0) {
@@ -194,11 +194,11 @@ static bool write_markdown(cli_lab_job *lab, const char *path, const cli_lab_res
 {
     cli_output output;
     if (!cli_output_text(&lab->session, &output, path)) return false;
-    put_markdown(output.file, results);
+    print_markdown(output.file, results);
     return cli_output_commit(&lab->session, &output);
 }
 
-static void say(const cli_lab_job *lab, const char *page, const cli_lab_results *results, size_t missing)
+static void print_result(const cli_lab_job *lab, const char *page, const cli_lab_results *results, size_t missing)
 {
     if (lab->session.common.json) {
         cli_json json = {.out = stdout};
@@ -236,12 +236,12 @@ static int report(cli_lab_job *lab, const char *page)
     if (!done)
         cli_fail(&lab->session, "no results in %s (create some with bochner lab run all --quick --out %s)",
                  lab->directory, lab->directory);
-    if (done) failed = draw_pictures(lab, &results);
+    if (done) failed = draw_plots(lab, &results);
     if (done) done = write_page(lab, page, &results, &missing);
     if (done && markdown) done = write_markdown(lab, markdown, &results);
-    if (done) say(lab, page, &results, missing);
+    if (done) print_result(lab, page, &results, missing);
     done = done && !failed && !results.unreadable;
-    cli_lab_forget(&results);
+    cli_lab_results_free(&results);
     return done ? CLI_DONE : CLI_FAILED;
 }
 
@@ -265,12 +265,12 @@ static int check_outputs(const cli_lab_job *lab, const char *page)
 int cli_lab_report(cli_lab_job *lab)
 {
     const cli_lab_options *o = lab->options;
-    const size_t room = strlen(lab->directory) + 16;
-    char *usual = cli_allocate(room, 1, "file name");
-    snprintf(usual, room, "%s/report.html", lab->directory);
-    const char *page = o->page ? o->page : usual;
+    const size_t size = strlen(lab->directory) + 16;
+    char *default_page = cli_allocate(size, 1, "file name");
+    snprintf(default_page, size, "%s/report.html", lab->directory);
+    const char *page = o->page ? o->page : default_page;
     int status = check_outputs(lab, page);
     if (status == CLI_DONE) status = report(lab, page);
-    free(usual);
+    free(default_page);
     return status;
 }

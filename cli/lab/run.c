@@ -20,7 +20,7 @@ typedef struct batch {
 /* ---- preparation ----------------------------------------------------------------------------- */
 
 /* Creates the directory and its parents. */
-static bool make_directory(cli_lab_job *lab)
+static bool create_directory(cli_lab_job *lab)
 {
     struct stat info;
     char path[4096];
@@ -46,13 +46,13 @@ static bool make_directory(cli_lab_job *lab)
 
 static bool check_text(cli_lab_job *lab, const char *text)
 {
-    enum { LEAST_TEXT = 4096 };
+    enum { MIN_TEXT_BYTES = 4096 };
     struct stat info;
     if (stat(text, &info) != 0 || access(text, R_OK) != 0)
         return cli_fail(&lab->session, "--text %s: %s", text, strerror(errno)), false;
     if (!S_ISREG(info.st_mode)) return cli_fail(&lab->session, "--text %s: not a regular file", text), false;
-    if (info.st_size >= LEAST_TEXT) return true;
-    cli_fail(&lab->session, "--text %s: expected at least %d bytes, found %lld", text, LEAST_TEXT,
+    if (info.st_size >= MIN_TEXT_BYTES) return true;
+    cli_fail(&lab->session, "--text %s: expected at least %d bytes, found %lld", text, MIN_TEXT_BYTES,
              (long long)info.st_size);
     return false;
 }
@@ -100,7 +100,7 @@ static bool same_name(const char *a, const char *b)
 }
 
 /* Returns whether there is a readable result with the same sizes, seeds and data. */
-static bool is_there(cli_lab_job *lab, const bo_lab_experiment *experiment)
+static bool has_result(cli_lab_job *lab, const bo_lab_experiment *experiment)
 {
     const cli_lab_options *o = lab->options;
     char why[CLI_LAB_WHY];
@@ -122,31 +122,31 @@ static void choose(batch *b)
     b->chosen = cli_allocate(bo_lab_count(), sizeof *b->chosen, "experiments");
     for (size_t i = 0; i < bo_lab_count(); i++) { /* in the order of the list, each once */
         const bo_lab_experiment *experiment = bo_lab_at(i);
-        bool wanted = all;
-        for (size_t k = 0; k < lab->name_count && !wanted; k++) wanted = bo_lab_find(lab->names[k]) == experiment;
-        if (!wanted) continue;
-        if (lab->options->missing && is_there(lab, experiment))
+        bool selected = all;
+        for (size_t k = 0; k < lab->name_count && !selected; k++) selected = bo_lab_find(lab->names[k]) == experiment;
+        if (!selected) continue;
+        if (lab->options->missing && has_result(lab, experiment))
             b->skipped++;
         else
             b->chosen[b->count++] = experiment;
     }
 }
 
-static void say_plan(const batch *b)
+static void report_plan(const batch *b)
 {
     cli_session *session = &b->lab->session;
     const cli_lab_options *o = b->lab->options;
     const size_t seeds = cli_lab_seeds(o->quick, o->seeds);
     size_t claims = 0;
     for (size_t i = 0; i < b->count; i++) claims += b->chosen[i]->claim_count;
-    if (b->skipped) cli_say(session, "Skipped     %zu whose results are already in %s", b->skipped, b->lab->directory);
+    if (b->skipped) cli_note(session, "Skipped     %zu whose results are already in %s", b->skipped, b->lab->directory);
     if (!b->count) return;
-    cli_say(session, "Experiments %zu, %s claim%s, %s, %zu seed%s each", b->count, cli_count(claims).s,
-            claims == 1 ? "" : "s", o->quick ? "quick run (smaller sizes)" : "full run", seeds, seeds == 1 ? "" : "s");
-    cli_say(session, "Data        text: %s; images: %s", o->text ? o->text : "synthetic",
-            o->images ? o->images : "synthetic");
-    cli_say(session, "Results     %s/NAME.json, plots %s/NAME-TABLE.svg", b->lab->directory, b->lab->directory);
-    cli_say(session, "Verdicts    apply to this setting and these sizes\n");
+    cli_note(session, "Experiments %zu, %s claim%s, %s, %zu seed%s each", b->count, cli_count(claims).s,
+             claims == 1 ? "" : "s", o->quick ? "quick run (smaller sizes)" : "full run", seeds, seeds == 1 ? "" : "s");
+    cli_note(session, "Data        text: %s; images: %s", o->text ? o->text : "synthetic",
+             o->images ? o->images : "synthetic");
+    cli_note(session, "Results     %s/NAME.json, plots %s/NAME-TABLE.svg", b->lab->directory, b->lab->directory);
+    cli_note(session, "Verdicts    apply to this setting and these sizes\n");
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -225,20 +225,20 @@ static void sum_up(batch *b)
 }
 
 /* Only for a directory whose name needs no quotes. */
-static void say_next(const batch *b)
+static void suggest_next(const batch *b)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-";
     const char *directory = b->lab->directory;
     if (b->kept && strspn(directory, plain) == strlen(directory))
-        cli_say_next(&b->lab->session, "bochner lab report --out %s", directory);
+        cli_suggest_next(&b->lab->session, "bochner lab report --out %s", directory);
 }
 
 int cli_lab_run(cli_lab_job *lab)
 {
     batch b = {.lab = lab};
-    if (!check_inputs(lab) || !make_directory(lab)) return CLI_FAILED;
+    if (!check_inputs(lab) || !create_directory(lab)) return CLI_FAILED;
     choose(&b);
-    say_plan(&b);
+    report_plan(&b);
     begin_json(&b);
     bo_status status = BO_OK;
     for (size_t i = 0; i < b.count && status != BO_CANCELED; i++)
@@ -252,7 +252,7 @@ int cli_lab_run(cli_lab_job *lab)
                      b.skipped + b.kept, b.skipped + b.count, lab->directory);
         return CLI_INTERRUPTED;
     }
-    say_next(&b);
+    suggest_next(&b);
     if (b.failed && b.count > 1)
         cli_fail(&lab->session, "%zu of %zu experiments ended with an error; the results of the others are in %s",
                  b.failed, b.count, lab->directory);

@@ -1,8 +1,8 @@
 /* bochner linearize: softmax attention of a model becomes linear attention. */
 #include "linearize.h"
-#include "words.h"
+#include "args.h"
 #include "../text/corpora.h"
-#include "../model/mixer_words.h"
+#include "../model/mixer_text.h"
 #include "../network/network.h"
 #include "../text/text_tasks.h"
 #include <errno.h>
@@ -23,24 +23,24 @@ static bool ok(cli_linearize_job *job, bo_status status)
 
 static int check(const cli_linearize_options *o)
 {
-    if (!o->out) return cli_wrong_use("linearize", "no directory for the result; give --out DIR");
+    if (!o->out) return cli_usage_error("linearize", "no directory for the result; give --out DIR");
     if (o->resume && access(o->out, F_OK) != 0 && !o->teacher)
-        return cli_wrong_use("linearize", "--resume: there is no directory %s", o->out);
-    if (!o->teacher) return cli_wrong_use("linearize", "no model; give its directory as the first argument");
+        return cli_usage_error("linearize", "--resume: there is no directory %s", o->out);
+    if (!o->teacher) return cli_usage_error("linearize", "no model; give its directory as the first argument");
     if (!o->data.count && !o->teacher_text)
-        return cli_wrong_use("linearize",
-                             "no text: give --data FILE, or --teacher-text N to let the model write N tokens of text");
+        return cli_usage_error(
+            "linearize", "no text: give --data FILE, or --teacher-text N to let the model write N tokens of text");
     const bool steps = CLI_GIVEN(o, steps) || CLI_GIVEN(o, transfer_steps);
-    if (steps && CLI_GIVEN(o, minutes)) return cli_wrong_use("linearize", "give --minutes or steps, not both");
+    if (steps && CLI_GIVEN(o, minutes)) return cli_usage_error("linearize", "give --minutes or steps, not both");
     if (o->no_transfer && CLI_GIVEN(o, transfer_steps))
-        return cli_wrong_use("linearize", "give --no-transfer or --transfer-steps, not both");
+        return cli_usage_error("linearize", "give --no-transfer or --transfer-steps, not both");
     if (o->no_finetune && CLI_GIVEN(o, steps))
-        return cli_wrong_use("linearize", "give --no-finetune or --steps, not both");
+        return cli_usage_error("linearize", "give --no-finetune or --steps, not both");
     return CLI_DONE;
 }
 
 typedef struct head_widths {
-    size_t least, most;
+    size_t lower, upper;
 } head_widths;
 
 /* Without --keep-softmax, layers with a window keep their attention. */
@@ -51,8 +51,8 @@ static head_widths widths_among(const cli_linearize_job *job, bool with_windows)
     for (size_t i = 0; i < list.count; i++) {
         const bo_block *b = &list.blocks[i];
         if (!cli_is_softmax(b) || (b->attention.window && !with_windows)) continue;
-        if (!found.most || b->head_dim < found.least) found.least = b->head_dim;
-        if (b->head_dim > found.most) found.most = b->head_dim;
+        if (!found.upper || b->head_dim < found.lower) found.lower = b->head_dim;
+        if (b->head_dim > found.upper) found.upper = b->head_dim;
     }
     return found;
 }
@@ -61,7 +61,7 @@ static head_widths widths_among(const cli_linearize_job *job, bool with_windows)
 static head_widths head_dims(const cli_linearize_job *job)
 {
     const head_widths found = widths_among(job, job->options->keep != NULL);
-    if (found.most) return found;
+    if (found.upper) return found;
     const size_t first = bo_model_describe(job->teacher)->block.head_dim; /* none is replaced: the library refuses it */
     return (head_widths){first, first};
 }
@@ -70,7 +70,7 @@ static head_widths head_dims(const cli_linearize_job *job)
 static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
 {
     const cli_linearize_options *o = job->options;
-    const size_t dim = head_dims(job).least;
+    const size_t dim = head_dims(job).lower;
     if (bo_attention_has(a, BO_TRAIT_AFFINE)) {
         const size_t per_row = a->features.kernel == BO_KERNEL_RECTIFIER ? 1 : 2;
         if (o->features && (o->features % per_row || o->features > per_row * dim)) {
@@ -107,14 +107,14 @@ static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
         return false;
     }
     if (o->window && past) a->kind = BO_ATTENTION_HYBRID;
-    if (a->kind == BO_ATTENTION_HYBRID && data_aware && dims.least != dims.most) {
+    if (a->kind == BO_ATTENTION_HYBRID && data_aware && dims.lower != dims.upper) {
         cli_fail(job->session,
                  "--attention %s: its rank is the width of a head, but that of the replaced layers is %zu to %zu; give "
                  "another --attention",
-                 bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), dims.least, dims.most);
+                 bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), dims.lower, dims.upper);
         return false;
     }
-    if (a->kind == BO_ATTENTION_HYBRID && data_aware) a->rank = dims.least;
+    if (a->kind == BO_ATTENTION_HYBRID && data_aware) a->rank = dims.lower;
     if (a->kind == BO_ATTENTION_HYBRID) a->causal = true;
     a->window = o->window ? o->window : a->kind == BO_ATTENTION_HYBRID ? 64 : 0;
     return true;
@@ -126,10 +126,10 @@ static bool describe(cli_linearize_job *job)
     bo_attention_desc *a = &job->attention;
     bo_attention_preset(bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), a);
     if (!set_window(job, a) || !set_features(job, a)) return false;
-    const bool usual = a->gate == BO_GATE_NONE && bo_attention_has(a, BO_TRAIT_FEATURES);
+    const bool default_gate = a->gate == BO_GATE_NONE && bo_attention_has(a, BO_TRAIT_FEATURES);
     if (CLI_GIVEN(o, gate))
         a->gate = o->gate;
-    else if (usual && bo_attention_may(a->kind, BO_TRAIT_GATE_DECAY))
+    else if (default_gate && bo_attention_may(a->kind, BO_TRAIT_GATE_DECAY))
         a->gate = BO_GATE_DECAY;
     return true;
 }
@@ -164,26 +164,26 @@ static bool write_text(cli_linearize_job *job, const char *path)
                                   .sampler = {.temperature = o->temperature, .seed = job->session->common.seed},
                                   .separator = o->separator};
     bo_composition found;
-    cli_say(job->session, "Text        the model writes %s tokens to %s", cli_count(o->teacher_text).s, path);
+    cli_note(job->session, "Text        the model writes %s tokens to %s", cli_count(o->teacher_text).s, path);
     if (!ok(job, bo_model_compose(job->session->context, job->teacher, &desc, path, &found))) return false;
-    cli_say(job->session, "Text        %s documents of %s tokens in %s", cli_count(found.documents).s,
-            cli_count(found.tokens).s, cli_seconds(found.seconds).s);
+    cli_note(job->session, "Text        %s documents of %s tokens in %s", cli_count(found.documents).s,
+             cli_count(found.tokens).s, cli_seconds(found.seconds).s);
     return true;
 }
 
 static bool open_text(cli_linearize_job *job)
 {
     const cli_linearize_options *o = job->options;
-    const char *paths[CLI_LIST_ROOM + 1];
-    char own[4096];
+    const char *paths[CLI_LIST_CAPACITY + 1];
+    char teacher_file[4096];
     size_t count = 0;
     for (size_t i = 0; i < o->data.count; i++) paths[count++] = o->data.items[i];
-    snprintf(own, sizeof own, "%s/teacher.txt", o->out);
+    snprintf(teacher_file, sizeof teacher_file, "%s/teacher.txt", o->out);
     if (o->teacher_text) {
-        if (!write_text(job, own)) return false;
+        if (!write_text(job, teacher_file)) return false;
         /* first, so that the end of the text, which is held out, is that of --data */
         memmove(paths + 1, paths, count * sizeof *paths);
-        paths[0] = own;
+        paths[0] = teacher_file;
         count++;
     }
     const cli_corpora files = {.paths = paths,
@@ -194,22 +194,22 @@ static bool open_text(cli_linearize_job *job)
                                .separator = !o->separator && o->teacher_text ? BO_COMPOSE_SEPARATOR : o->separator,
                                .tokenizer = bo_model_tokenizer(job->teacher)};
     if (!ok(job, cli_corpora_open(job->session->context, &files, &job->train, &job->valid))) return false;
-    char held[96] = "";
-    if (job->valid) snprintf(held, sizeof held, ", %s held out", cli_count(bo_corpus_tokens(job->valid)).s);
-    cli_say(job->session, "Text        %s tokens for training%s", cli_count(bo_corpus_tokens(job->train)).s, held);
+    char held_out[96] = "";
+    if (job->valid) snprintf(held_out, sizeof held_out, ", %s held out", cli_count(bo_corpus_tokens(job->valid)).s);
+    cli_note(job->session, "Text        %s tokens for training%s", cli_count(bo_corpus_tokens(job->train)).s, held_out);
     return true;
 }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-static void say_head(cli_linearize_job *job, const bo_head_fit *fit)
+static void report_head(cli_linearize_job *job, const bo_head_fit *fit)
 {
     char predicted[96] = "";
     if (!isnan(fit->predicted))
         snprintf(predicted, sizeof predicted, "; predicted error of the features %s",
                  cli_significant(fit->predicted, 3).s);
-    cli_say(job->session, "Head        layer %zu head %zu: relative squared error %.3f -> %.3f, %sfactor %.2f%s",
-            fit->layer, fit->head, fit->start, fit->error, fit->whitened ? "whitened, " : "", fit->factor, predicted);
+    cli_note(job->session, "Head        layer %zu head %zu: relative squared error %.3f -> %.3f, %sfactor %.2f%s",
+             fit->layer, fit->head, fit->start, fit->error, fit->whitened ? "whitened, " : "", fit->factor, predicted);
 }
 
 static void calibrated(void *user, const bo_head_fit *fits, size_t count)
@@ -222,14 +222,14 @@ static void calibrated(void *user, const bo_head_fit *fits, size_t count)
         start += fits[i].start / (double)count;
         error += fits[i].error / (double)count;
         whitened += fits[i].whitened;
-        if (job->session->common.verbose) say_head(job, &fits[i]);
+        if (job->session->common.verbose) report_head(job, &fits[i]);
     }
     if (!count) return;
-    char words[96] = "";
+    char whitening[96] = "";
     if (bo_attention_has(&job->attention, BO_TRAIT_MATRIX))
-        snprintf(words, sizeof words, "; M whitens in %s of them", cli_count(whitened).s);
-    cli_say(job->session, "Calibration %s heads: mean relative error of the outputs %.3f -> %.3f%s", cli_count(count).s,
-            start, error, words);
+        snprintf(whitening, sizeof whitening, "; M whitens in %s of them", cli_count(whitened).s);
+    cli_note(job->session, "Calibration %s heads: mean relative error of the outputs %.3f -> %.3f%s",
+             cli_count(count).s, start, error, whitening);
 }
 
 static void transferred(void *user, const double *errors, size_t layers)
@@ -246,9 +246,9 @@ static bool progress(void *user, bo_linearize_stage stage, const bo_training_rep
     const bool transfer = stage == BO_LINEARIZE_STAGE_TRANSFER;
     char loss[96], step[64] = "";
     if (job->stage != stage)
-        cli_say(session, "%s",
-                transfer ? "Transfer    attention learns layer by layer; the loss is its relative error"
-                         : "Finetuning  adapters learn the teacher's distribution");
+        cli_note(session, "%s",
+                 transfer ? "Transfer    attention learns layer by layer; the loss is its relative error"
+                          : "Finetuning  adapters learn the teacher's distribution");
     job->stage = stage;
     job->steps[stage] = r->step;
     job->seconds[stage] = r->seconds;
@@ -258,24 +258,24 @@ static bool progress(void *user, bo_linearize_stage stage, const bo_training_rep
              cli_count((size_t)fmax(r->tokens_per_second, 0)).s);
     if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);
     if (r->evaluated)
-        cli_say(session, "Step %6llu%-7s %s%s%s%s", (unsigned long long)r->step, step, loss,
-                r->seconds_left > 0 ? "  " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "",
-                r->seconds_left > 0 ? " left" : "");
+        cli_note(session, "Step %6llu%-7s %s%s%s%s", (unsigned long long)r->step, step, loss,
+                 r->seconds_left > 0 ? "  " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "",
+                 r->seconds_left > 0 ? " left" : "");
     return !cli_interrupted();
 }
 
 /* ---- run --------------------------------------------------------------------------------------------------------- */
 
-static void say_plan(const cli_linearize_job *job)
+static void report_plan(const cli_linearize_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->teacher);
     const cli_linearize_options *o = job->options;
-    char words[CLI_MIXER_WORDS], heads[CLI_RANGE];
-    cli_say(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %s, context %s", o->teacher,
-            cli_count((size_t)bo_model_report(job->teacher)->parameters).s, d->layers, d->width,
-            cli_heads_words(d, heads), cli_count(d->context).s);
-    cli_say(job->session, "Student     %s attention%s%s", cli_attention_summary(&job->attention, words),
-            o->keep ? "; layers that keep softmax: " : "", o->keep ? o->keep : "");
+    char mixer[CLI_MIXER_TEXT], heads[CLI_RANGE];
+    cli_note(job->session, "Teacher     %s: %s parameters, %zu layers, width %zu, %s, context %s", o->teacher,
+             cli_count((size_t)bo_model_report(job->teacher)->parameters).s, d->layers, d->width,
+             cli_heads_text(d, heads), cli_count(d->context).s);
+    cli_note(job->session, "Student     %s attention%s%s", cli_attention_summary(&job->attention, mixer),
+             o->keep ? "; layers that keep softmax: " : "", o->keep ? o->keep : "");
 }
 
 static bo_linearize_desc describe_run(cli_linearize_job *job)
@@ -314,7 +314,7 @@ static bo_linearize_desc describe_run(cli_linearize_job *job)
 
 static int stopped(cli_linearize_job *job)
 {
-    char *directory = cli_quoted_word(job->options->out);
+    char *directory = cli_shell_quoted(job->options->out);
     cli_warn(job->session, "stopped; to continue: bochner linearize --resume --out %s", directory);
     free(directory);
     return CLI_INTERRUPTED;
@@ -328,7 +328,7 @@ static bool holds(const char *directory, const char *name)
 }
 
 /* Refuses a directory whose options and text would be replaced by those of another run. */
-static bool make_directory(cli_linearize_job *job)
+static bool create_directory(cli_linearize_job *job)
 {
     static const char *const names[] = {"config.json", "model.safetensors", "adapter_config.json", "transfer",
                                         "finetune"};
@@ -353,16 +353,16 @@ static void remove_directory(const cli_linearize_job *job)
     char path[4096];
     const char *out = job->options->out;
     if (!job->made || holds(out, "transfer") || holds(out, "finetune") || holds(out, "teacher.txt")) return;
-    snprintf(path, sizeof path, "%s/" CLI_LINEARIZE_KEPT, out);
+    snprintf(path, sizeof path, "%s/" CLI_LINEARIZE_OPTIONS_FILE, out);
     unlink(path);
     rmdir(out);
 }
 
-static int train(cli_linearize_job *job, const cli_linearize_words *words)
+static int train(cli_linearize_job *job, const cli_linearize_args *args)
 {
     cli_session *session = job->session;
-    const bool kept = job->options->resume && holds(job->options->out, CLI_LINEARIZE_KEPT);
-    if (!kept && !cli_linearize_keep(session, words)) return CLI_FAILED;
+    const bool kept = job->options->resume && holds(job->options->out, CLI_LINEARIZE_OPTIONS_FILE);
+    if (!kept && !cli_linearize_save_options(session, args)) return CLI_FAILED;
     if (!open_text(job)) return CLI_FAILED;
     const bo_linearize_desc desc = describe_run(job);
     cli_signals_saving();
@@ -372,7 +372,7 @@ static int train(cli_linearize_job *job, const cli_linearize_words *words)
     return status == BO_OK ? CLI_DONE : cli_fail_status(session, status);
 }
 
-static int run(cli_linearize_job *job, const cli_linearize_words *words)
+static int run(cli_linearize_job *job, const cli_linearize_args *args)
 {
     cli_session *session = job->session;
     const cli_linearize_options *o = job->options;
@@ -380,10 +380,10 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     const bo_status loaded = bo_model_load(session->context, &(bo_source){.path = o->teacher}, NULL, &job->teacher);
     if (loaded != BO_OK) return cli_fail_model(session, o->teacher, loaded);
     if (!describe(job)) return CLI_FAILED;
-    say_plan(job);
+    report_plan(job);
     session->terse = true; /* no list of new weights */
-    if (!check_replacement(job) || !make_directory(job)) return CLI_FAILED;
-    const int trained = train(job, words);
+    if (!check_replacement(job) || !create_directory(job)) return CLI_FAILED;
+    const int trained = train(job, args);
     if (trained == CLI_FAILED) remove_directory(job);
     if (trained != CLI_DONE) return trained;
     session->progress.note[0] = 0;
@@ -392,21 +392,21 @@ static int run(cli_linearize_job *job, const cli_linearize_words *words)
     if (status == BO_CANCELED) return stopped(job); /* the report is missing */
     if (status != BO_OK) return cli_fail_status(session, status);
     (session->common.json ? cli_linearize_json : cli_linearize_print)(job);
-    char *directory = cli_quoted_word(o->out);
-    cli_say_next(session, "bochner generate %s --prompt 'Once upon a time'", directory);
+    char *directory = cli_shell_quoted(o->out);
+    cli_suggest_next(session, "bochner generate %s --prompt 'Once upon a time'", directory);
     free(directory);
     return CLI_DONE;
 }
 
-static int linearize(const cli_linearize_words *words)
+static int linearize(const cli_linearize_args *args)
 {
-    const int status = check(&words->options);
+    const int status = check(&args->options);
     if (status != CLI_DONE) return status;
     cli_session session;
-    if (!cli_session_open_in(&session, "linearize", &words->common, false, CLI_COMPUTE(&words->options)))
+    if (!cli_session_open_in(&session, "linearize", &args->common, false, CLI_COMPUTE(&args->options)))
         return CLI_FAILED;
-    cli_linearize_job job = {.session = &session, .options = &words->options};
-    const int ended = run(&job, words);
+    cli_linearize_job job = {.session = &session, .options = &args->options};
+    const int ended = run(&job, args);
     bo_model_destroy(job.student);
     bo_corpus_close(job.valid);
     bo_corpus_close(job.train);
@@ -418,12 +418,12 @@ static int linearize(const cli_linearize_words *words)
 
 int cli_linearize(int argc, char **argv)
 {
-    cli_linearize_words words = {0};
-    const cli_parsed parsed = cli_linearize_parse(argc, argv, &words);
-    const int status = parsed == CLI_PARSED       ? linearize(&words)
+    cli_linearize_args args = {0};
+    const cli_parsed parsed = cli_linearize_parse(argc, argv, &args);
+    const int status = parsed == CLI_PARSED       ? linearize(&args)
                        : parsed == CLI_HELP_SHOWN ? CLI_DONE
                        : parsed == CLI_UNREADABLE ? CLI_FAILED
-                                                  : CLI_WRONG_USE;
-    cli_linearize_forget(&words);
+                                                  : CLI_USAGE_ERROR;
+    cli_linearize_args_free(&args);
     return status;
 }

@@ -32,7 +32,7 @@ typedef struct cli_linearize_options {
 
 enum { CLI_LINEARIZE_LENGTHS = 3 };
 
-#define CLI_LINEARIZE_KEPT "linearize.json" /* in the directory: the options that it was started with */
+#define CLI_LINEARIZE_OPTIONS_FILE "linearize.json" /* in the directory: the options that it was started with */
 
 /* What the report states about the teacher and the student. */
 typedef struct cli_linearize_side {

@@ -1,6 +1,6 @@
 /* The report of `bochner linearize`: teacher and student side by side. */
 #include "linearize.h"
-#include "../model/mixer_words.h"
+#include "../model/mixer_text.h"
 #include <math.h>
 
 static const size_t lengths[CLI_LINEARIZE_LENGTHS] = {1024, 16384, 131072};
@@ -9,9 +9,11 @@ static const size_t lengths[CLI_LINEARIZE_LENGTHS] = {1024, 16384, 131072};
 
 static size_t window_of(const cli_linearize_job *job)
 {
-    enum { MOST = 1024 };
+    enum { DEFAULT_MAX_CONTEXT = 1024 };
     const size_t context = bo_model_describe(job->teacher)->context;
-    return job->options->context ? job->options->context : context < MOST ? context : MOST;
+    return job->options->context           ? job->options->context
+           : context < DEFAULT_MAX_CONTEXT ? context
+                                           : DEFAULT_MAX_CONTEXT;
 }
 
 static bo_status measure_side(cli_linearize_job *job, const bo_model *model, cli_linearize_side *side)
@@ -29,12 +31,12 @@ static bo_status measure_side(cli_linearize_job *job, const bo_model *model, cli
 
 bo_status cli_linearize_measure(cli_linearize_job *job)
 {
-    enum { MOST_TOKENS = 8192 };
+    enum { MAX_TOKENS = 8192 };
     bo_context *context = job->session->context;
     bo_status status = measure_side(job, job->teacher, &job->sides[0]);
     if (status == BO_OK) status = measure_side(job, job->student, &job->sides[1]);
     if (status != BO_OK || !job->valid) return status;
-    return bo_model_agreement(context, job->teacher, job->student, job->valid, window_of(job), MOST_TOKENS,
+    return bo_model_agreement(context, job->teacher, job->student, job->valid, window_of(job), MAX_TOKENS,
                               &job->agreement);
 }
 
@@ -85,11 +87,11 @@ static void print_costs(const cli_linearize_job *job)
 
 void cli_linearize_print(const cli_linearize_job *job)
 {
-    char words[CLI_MIXER_WORDS];
+    char mixer[CLI_MIXER_TEXT];
     char kept[CLI_LAYER_LIST];
     cli_kept_layers(bo_model_describe(job->student), kept);
     printf("Student     %s attention%s%s; %s steps of transfer and %s of finetuning, %s\n",
-           cli_attention_summary(&cli_main_block(bo_model_describe(job->student))->attention, words),
+           cli_attention_summary(&cli_main_block(bo_model_describe(job->student))->attention, mixer),
            *kept ? "; softmax in layers " : "", kept, cli_count(job->steps[BO_LINEARIZE_STAGE_TRANSFER]).s,
            cli_count(job->steps[BO_LINEARIZE_STAGE_FINETUNE]).s,
            cli_seconds(job->seconds[BO_LINEARIZE_STAGE_TRANSFER] + job->seconds[BO_LINEARIZE_STAGE_FINETUNE]).s);

@@ -24,7 +24,7 @@ static inline cli_blocks cli_encoder_blocks_of(const bo_model_desc *d)
 }
 
 /* The blocks of a descriptor that belongs to the caller. */
-static inline bo_block *cli_own_blocks(const cli_blocks list)
+static inline bo_block *cli_mutable_blocks(const cli_blocks list)
 {
     return (bo_block *)(uintptr_t)list.blocks;
 }

@@ -1,5 +1,5 @@
 #include "extrapolation.h"
-#include "mixer_words.h"
+#include "mixer_text.h"
 #include <stdlib.h>
 
 /* Returns the attention of a layer in which every token attends to all earlier ones with weights of its own; NULL: no
@@ -24,7 +24,7 @@ static bool rotates_further(const bo_model_desc *d, const cli_layer_kind *kinds,
     return false;
 }
 
-bool cli_say_extrapolation(cli_session *session, const bo_model *model, uint64_t tokens)
+bool cli_report_extrapolation(cli_session *session, const bo_model *model, uint64_t tokens)
 {
     const bo_model_desc *d = bo_model_describe(model);
     const bo_positions positions = cli_positions_of(d);
@@ -33,7 +33,7 @@ bool cli_say_extrapolation(cli_session *session, const bo_model *model, uint64_t
     cli_layer_kind *kinds = cli_layer_kinds(model, &count);
     const bo_attention_desc *keys = keeps_all_keys(kinds, count);
     const bool sinusoidal = positions == BO_POSITIONS_SINUSOIDAL, further = rotates_further(d, kinds, count);
-    char name[CLI_MIXER_WORDS];
+    char name[CLI_MIXER_TEXT];
     free(kinds);
     if (keys || sinusoidal)
         cli_warn(
@@ -47,9 +47,9 @@ bool cli_say_extrapolation(cli_session *session, const bo_model *model, uint64_t
                        : "",
             cli_count(d->context).s);
     else if (further)
-        cli_say(session,
-                "Context     %s tokens, trained with %s: the state of %s has a fixed size, but such distances (RoPE) "
-                "did not occur in training",
-                cli_count(tokens).s, cli_count(d->context).s, cli_mixer_name(model, name));
+        cli_note(session,
+                 "Context     %s tokens, trained with %s: the state of %s has a fixed size, but such distances (RoPE) "
+                 "did not occur in training",
+                 cli_count(tokens).s, cli_count(d->context).s, cli_mixer_name(model, name));
     return keys || sinusoidal || further;
 }

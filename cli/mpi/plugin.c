@@ -16,8 +16,8 @@ static bool start(cli_ranks *ranks)
 static void finish(cli_ranks *ranks)
 {
     MPI_Finalize();
-    free(ranks->room);
-    ranks->room = NULL;
+    free(ranks->buffers);
+    ranks->buffers = NULL;
 }
 
 static void end_all(int status)
@@ -67,35 +67,36 @@ static void add_f32(void *total, const void *more, size_t count)
 enum { SUMMED = 1 << 20 }; /* numbers summed at a time */
 
 /* Buffers of a sum: the division of the numbers into one slice per rank, and the parts of all ranks for one slice. */
-struct cli_ranks_room {
-    int *counts, *starts; /* of the slices */
-    int *mine, *places;   /* the received parts of this rank's slice */
+struct cli_ranks_buffers {
+    int *counts, *starts;         /* of the slices */
+    int *own_counts, *own_starts; /* the received parts of this rank's slice */
     char *parts;
 };
 
 /* One block, released by free(). */
-static struct cli_ranks_room *make_room(int size)
+static struct cli_ranks_buffers *create_buffers(int size)
 {
-    size_t ranks = (size_t)size, head = sizeof(struct cli_ranks_room) + (4 * ranks * sizeof(int) + 63) / 64 * 64;
+    size_t ranks = (size_t)size, head = sizeof(struct cli_ranks_buffers) + (4 * ranks * sizeof(int) + 63) / 64 * 64;
     char *block = malloc(head + (SUMMED + ranks) * sizeof(double));
     if (!block) return NULL;
-    int *numbers = (int *)(block + sizeof(struct cli_ranks_room));
-    struct cli_ranks_room *room = (struct cli_ranks_room *)block;
-    *room = (struct cli_ranks_room){numbers, numbers + ranks, numbers + 2 * ranks, numbers + 3 * ranks, block + head};
-    return room;
+    int *numbers = (int *)(block + sizeof(struct cli_ranks_buffers));
+    struct cli_ranks_buffers *buffers = (struct cli_ranks_buffers *)block;
+    *buffers =
+        (struct cli_ranks_buffers){numbers, numbers + ranks, numbers + 2 * ranks, numbers + 3 * ranks, block + head};
+    return buffers;
 }
 
 static void cut(const cli_ranks *ranks, int count)
 {
-    struct cli_ranks_room *room = ranks->room;
+    struct cli_ranks_buffers *buffers = ranks->buffers;
     int slice = (count + ranks->size - 1) / ranks->size;
     for (int i = 0; i < ranks->size; i++) {
-        room->starts[i] = i * slice < count ? i * slice : count;
-        room->counts[i] = count - room->starts[i] < slice ? count - room->starts[i] : slice;
+        buffers->starts[i] = i * slice < count ? i * slice : count;
+        buffers->counts[i] = count - buffers->starts[i] < slice ? count - buffers->starts[i] : slice;
     }
     for (int i = 0; i < ranks->size; i++) {
-        room->mine[i] = room->counts[ranks->rank];
-        room->places[i] = i * room->mine[i];
+        buffers->own_counts[i] = buffers->counts[ranks->rank];
+        buffers->own_starts[i] = i * buffers->own_counts[i];
     }
 }
 
@@ -103,23 +104,23 @@ static void cut(const cli_ranks *ranks, int count)
  * additions is fixed, and all ranks get the same bits; MPI_Allreduce guarantees neither. */
 static bool sum_slices(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, char *values, int count)
 {
-    struct cli_ranks_room *room = ranks->room;
+    struct cli_ranks_buffers *buffers = ranks->buffers;
     cut(ranks, count);
-    if (MPI_Alltoallv(values, room->counts, room->starts, type, room->parts, room->mine, room->places, type,
-                      MPI_COMM_WORLD) != MPI_SUCCESS)
+    if (MPI_Alltoallv(values, buffers->counts, buffers->starts, type, buffers->parts, buffers->own_counts,
+                      buffers->own_starts, type, MPI_COMM_WORLD) != MPI_SUCCESS)
         return false;
-    size_t mine = (size_t)room->counts[ranks->rank];
-    char *total = values + (size_t)room->starts[ranks->rank] * element;
-    memcpy(total, room->parts, mine * element);
-    for (int i = 1; i < ranks->size; i++) add(total, room->parts + (size_t)i * mine * element, mine);
-    return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, room->counts, room->starts, type,
+    size_t own_count = (size_t)buffers->counts[ranks->rank];
+    char *total = values + (size_t)buffers->starts[ranks->rank] * element;
+    memcpy(total, buffers->parts, own_count * element);
+    for (int i = 1; i < ranks->size; i++) add(total, buffers->parts + (size_t)i * own_count * element, own_count);
+    return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, buffers->counts, buffers->starts, type,
                           MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
 static bo_status sum_all(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, void *values, size_t count)
 {
-    if (!ranks->room) ranks->room = make_room(ranks->size);
-    if (!ranks->room) return BO_MEMORY;
+    if (!ranks->buffers) ranks->buffers = create_buffers(ranks->size);
+    if (!ranks->buffers) return BO_MEMORY;
     for (size_t at = 0; at < count; at += SUMMED) {
         int piece = (int)(count - at < SUMMED ? count - at : SUMMED);
         if (!sum_slices(ranks, type, element, add, (char *)values + at * element, piece)) return BO_IO;

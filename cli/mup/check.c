@@ -139,7 +139,7 @@ static int draw(const cli_mup_job *job, bo_widths *const sides[CLI_MUP_SIDES])
 
 static bo_status measure(const cli_mup_job *job, const bo_model_desc *model, size_t side, bo_widths **out)
 {
-    const cli_train_options *o = &job->options->words.options;
+    const cli_train_options *o = &job->options->train_args.options;
     bo_widths_desc desc = {.model = cli_mup_side(job, model, side),
                            .widths = job->options->widths.items,
                            .width_count = job->options->widths.count,
@@ -152,7 +152,7 @@ static bo_status measure(const cli_mup_job *job, const bo_model_desc *model, siz
 
 int cli_mup_check(cli_mup_job *job)
 {
-    cli_train_options *o = &job->options->words.options;
+    cli_train_options *o = &job->options->train_args.options;
     bo_widths *sides[CLI_MUP_SIDES] = {NULL};
     bo_model_desc model;
     if (!o->layers) o->layers = 2;

@@ -16,8 +16,8 @@ static bool read_rates(const char *text, cli_mup_options *o)
         const bool fits = end > at && rate > 0 && isfinite(rate) && o->rate_count < CLI_MUP_RATES &&
                           (*end == ',' || *end == 0) && (!o->rate_count || rate > o->rates[o->rate_count - 1]);
         if (!fits) {
-            cli_wrong_use("mup", "--rates: expected up to %d ascending numbers above 0, found '%s'", CLI_MUP_RATES,
-                          text);
+            cli_usage_error("mup", "--rates: expected up to %d ascending numbers above 0, found '%s'", CLI_MUP_RATES,
+                            text);
             return false;
         }
         o->rates[o->rate_count++] = rate;
@@ -27,7 +27,7 @@ static bool read_rates(const char *text, cli_mup_options *o)
 }
 
 /* Powers of two around the best rate of AdamW at width 128. */
-static void usual_rates(cli_mup_options *o)
+static void default_rates(cli_mup_options *o)
 {
     for (int power = -13; power <= -5; power++) o->rates[o->rate_count++] = ldexp(1, power);
 }
@@ -41,7 +41,7 @@ bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out)
     if (status != BO_OK) return cli_fail_status(job->session, status), false;
     if (text && !cli_train_open_text(train)) return false;
     if (!cli_train_describe_model(train, out)) return false;
-    out->base_width = job->options->words.options.base_width;
+    out->base_width = job->options->train_args.options.base_width;
     if (!out->base_width) out->base_width = job->options->widths.items[0];
     return true;
 }
@@ -56,38 +56,38 @@ bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, si
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static int check_options(const cli_mup_options *o, const char *verb)
+static int check_options(const cli_mup_options *o, const char *subcommand)
 {
-    const cli_train_options *train = &o->words.options;
-    const bool transfer = strcmp(verb, "transfer") == 0;
-    if (!transfer && strcmp(verb, "check") != 0)
-        return cli_wrong_use("mup", "expected check or transfer, found '%s'", verb);
-    if (o->words.files.count > 1)
-        return cli_wrong_use("mup", "expected options only, found '%s'", o->words.files.items[1]);
-    if (transfer && !train->data.count) return cli_wrong_use("mup", "transfer: no training text; give --data FILE");
-    if (!transfer && train->data.count) return cli_wrong_use("mup", "--data applies to mup transfer only");
+    const cli_train_options *train = &o->train_args.options;
+    const bool transfer = strcmp(subcommand, "transfer") == 0;
+    if (!transfer && strcmp(subcommand, "check") != 0)
+        return cli_usage_error("mup", "expected check or transfer, found '%s'", subcommand);
+    if (o->train_args.files.count > 1)
+        return cli_usage_error("mup", "expected options only, found '%s'", o->train_args.files.items[1]);
+    if (transfer && !train->data.count) return cli_usage_error("mup", "transfer: no training text; give --data FILE");
+    if (!transfer && train->data.count) return cli_usage_error("mup", "--data applies to mup transfer only");
     if (!transfer && o->rates_text)
-        return cli_wrong_use("mup", "--rates applies to mup transfer only; for check, give --lr");
+        return cli_usage_error("mup", "--rates applies to mup transfer only; for check, give --lr");
     if (transfer && CLI_GIVEN(train, lr))
-        return cli_wrong_use("mup", "--lr applies to mup check only; for transfer, give --rates");
+        return cli_usage_error("mup", "--lr applies to mup check only; for transfer, give --rates");
     if (train->init || train->freeze)
-        return cli_wrong_use("mup", "models are newly initialized; leave out --init and --freeze");
+        return cli_usage_error("mup", "models are newly initialized; leave out --init and --freeze");
     if (CLI_GIVEN(train, minutes))
-        return cli_wrong_use("mup", "all runs have the same number of steps: give --steps, not --minutes");
+        return cli_usage_error("mup", "all runs have the same number of steps: give --steps, not --minutes");
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("mup", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+        return cli_usage_error("mup", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
     return CLI_DONE;
 }
 
 static int run(cli_mup_options *o)
 {
-    cli_train_options *train = &o->words.options;
+    cli_train_options *train = &o->train_args.options;
     cli_session session;
-    const bool transfer = strcmp(o->words.files.items[0], "transfer") == 0;
-    o->words.files.count = 0; /* they would be taken for data files */
-    if (!cli_session_open(&session, "mup", &o->words.common, false)) return CLI_FAILED;
+    const bool transfer = strcmp(o->train_args.files.items[0], "transfer") == 0;
+    o->train_args.files.count = 0; /* they would be taken for data files */
+    if (!cli_session_open(&session, "mup", &o->train_args.common, false)) return CLI_FAILED;
     cli_mup_job job = {.session = &session, .options = o};
-    job.train = cli_train_job_of(&session, &o->words);
+    job.train = cli_train_job_of(&session, &o->train_args);
     job.sides[1] = train->unit_mup ? BO_PARAMETRIZATION_UNIT : BO_PARAMETRIZATION_MUP;
     train->mup = train->unit_mup = false;
     int status = o->plot && !cli_can_write(&session, o->plot) ? CLI_FAILED : CLI_DONE;
@@ -99,15 +99,15 @@ static int run(cli_mup_options *o)
 
 static int mup(cli_mup_options *o)
 {
-    cli_train_options *train = &o->words.options;
-    if (!o->words.files.count) return cli_wrong_use("mup", "expected check or transfer");
-    if (!cli_read_counts("mup", "widths", o->widths_text, 1, 1 << 16, &o->widths)) return CLI_WRONG_USE;
+    cli_train_options *train = &o->train_args.options;
+    if (!o->train_args.files.count) return cli_usage_error("mup", "expected check or transfer");
+    if (!cli_read_counts("mup", "widths", o->widths_text, 1, 1 << 16, &o->widths)) return CLI_USAGE_ERROR;
     if (o->widths.count < 2)
-        return cli_wrong_use("mup", "--widths: expected two or more widths, found '%s'", o->widths_text);
-    if (o->rates_text && !read_rates(o->rates_text, o)) return CLI_WRONG_USE;
-    if (!o->rate_count) usual_rates(o);
+        return cli_usage_error("mup", "--widths: expected two or more widths, found '%s'", o->widths_text);
+    if (o->rates_text && !read_rates(o->rates_text, o)) return CLI_USAGE_ERROR;
+    if (!o->rate_count) default_rates(o);
     if (!train->mup && !train->unit_mup) train->mup = true;
-    int status = check_options(o, o->words.files.items[0]);
+    int status = check_options(o, o->train_args.files.items[0]);
     if (status == CLI_DONE) status = cli_train_check_model(train, &cli_train_language);
     return status == CLI_DONE ? run(o) : status;
 }
@@ -117,7 +117,7 @@ static const cli_option rows[] = {
     TEXT("widths", "LIST", cli_mup_options, widths_text,
          "widths of the models; the head dimension is the same for all widths", .initial = "64,128,256,512"),
     TEXT("rates", "LIST", cli_mup_options, rates_text, "for transfer: learning rates",
-         .otherwise = "2^-13, 2^-12, ..., 2^-5"),
+         .default_text = "2^-13, 2^-12, ..., 2^-5"),
     TEXT("plot", "FILE", cli_mup_options, plot, "draw both parametrizations: .svg, .png or .pdf"),
     END_OF_OPTIONS,
 };
@@ -127,7 +127,7 @@ static const cli_option data_rows[] = {
     END_OF_OPTIONS,
 };
 
-enum { MODEL_OPTIONS = offsetof(cli_mup_options, words.options) };
+enum { MODEL_OPTIONS = offsetof(cli_mup_options, train_args.options) };
 const cli_usage cli_mup_usage = {
     .command = "mup",
     .synopsis = "check [--widths LIST] [--steps N]   or   transfer --data FILE [--widths LIST] [--rates LIST] "
@@ -148,20 +148,20 @@ const cli_usage cli_mup_usage = {
                {cli_attention_layer_rows, MODEL_OPTIONS + offsetof(cli_train_options, attention)},
                {cli_train_attention_rows, MODEL_OPTIONS},
                {cli_train_learning_rows, MODEL_OPTIONS}},
-    .defaults = {{"optim", .initial = "adamw"}, {"features", .otherwise = "128"}},
+    .defaults = {{"optim", .initial = "adamw"}, {"features", .default_text = "128"}},
     .as_of = "train",
     .as_of_from = 2,
-    .essential = {"widths", "rates", "data", "steps", "plot", "unit-mup", "optim", "lr", "context", "batch",
-                  "attention", "json"},
-    .verbs = {"check", "transfer"},
+    .short_help = {"widths", "rates", "data", "steps", "plot", "unit-mup", "optim", "lr", "context", "batch",
+                   "attention", "json"},
+    .subcommands = {"check", "transfer"},
 };
 
 int cli_mup(int argc, char **argv)
 {
     cli_mup_options o = {0};
-    cli_train_clear(&o.words.options);
-    const cli_parsed parsed = cli_parse(&cli_mup_usage, argc, argv, &o, &o.words.common, &o.words.files);
-    const int status = parsed == CLI_PARSED ? mup(&o) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_WRONG_USE;
-    free(o.words.files.items);
+    cli_train_clear(&o.train_args.options);
+    const cli_parsed parsed = cli_parse(&cli_mup_usage, argc, argv, &o, &o.train_args.common, &o.train_args.files);
+    const int status = parsed == CLI_PARSED ? mup(&o) : parsed == CLI_HELP_SHOWN ? CLI_DONE : CLI_USAGE_ERROR;
+    free(o.train_args.files.items);
     return status;
 }

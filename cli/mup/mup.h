@@ -10,7 +10,7 @@ enum { CLI_MUP_RATES = 24, CLI_MUP_SIDES = 2 };
 typedef struct cli_mup_options {
     cli_given was_given;
     const char *widths_text, *rates_text, *plot;
-    cli_train_words words; /* options of bochner train */
+    cli_train_args train_args; /* options of bochner train */
     cli_counts widths;
     double rates[CLI_MUP_RATES]; /* ascending */
     size_t rate_count;
@@ -41,7 +41,7 @@ typedef struct cli_mup_curve {
 typedef struct cli_mup_panels {
     const char *x_label, *y_label, *x_format; /* x_format: gnuplot's; the scale has powers of 2 */
     bool log_y;
-    double most_y; /* upper limit of the plot; 0: none */
+    double max_y; /* upper limit of the plot; 0: none */
     char titles[CLI_MUP_SIDES][64];
     size_t count; /* curves per side */
     cli_mup_curve *curves[CLI_MUP_SIDES];

@@ -24,10 +24,10 @@ static void range(const cli_mup_panels *p, double *low, double *high)
                 const double y = p->curves[side][i].y[k];
                 if (isfinite(y)) *low = fmin(*low, y), *high = fmax(*high, y);
             }
-    if (p->most_y > 0) *high = fmin(*high, p->most_y);
-    const double room = p->log_y ? 0 : 0.05 * (*high - *low);
-    *low = p->log_y ? *low / 1.3 : *low - room;
-    *high = p->log_y ? *high * 1.3 : *high + room;
+    if (p->max_y > 0) *high = fmin(*high, p->max_y);
+    const double margin = p->log_y ? 0 : 0.05 * (*high - *low);
+    *low = p->log_y ? *low / 1.3 : *low - margin;
+    *high = p->log_y ? *high * 1.3 : *high + margin;
 }
 
 static void draw(FILE *pipe, const char *path, const void *what)
@@ -35,7 +35,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
     const cli_mup_panels *p = what;
     double low, high;
     range(p, &low, &high);
-    cli_picture_begin(pipe, path, 1080, 500, 12);
+    cli_plot_begin(pipe, path, 1080, 500, 12);
     fprintf(pipe,
             "set xlabel '%s'\nset ylabel '%s'\nset logscale x 2\nset format x '%s'\nset rmargin 3\n"
             "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset key below center horizontal Left reverse noenhanced\n",
@@ -48,7 +48,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
         fprintf(pipe, "set title '%s' textcolor rgb '#222222'\n", p->titles[side]);
         for (size_t i = 0; i < p->count; i++)
             fprintf(pipe, "%s $s%zuc%zu with linespoints pt 7 ps 0.6 lw 2 lc rgb '%s' title '%s'", i ? "," : "plot",
-                    side, i, cli_picture_color(i), p->curves[side][i].name);
+                    side, i, cli_plot_color(i), p->curves[side][i].name);
         fputs("\n", pipe);
     }
     fputs("unset multiplot\n", pipe);
@@ -56,5 +56,5 @@ static void draw(FILE *pipe, const char *path, const void *what)
 
 int cli_mup_plot(cli_session *session, const char *path, const cli_mup_panels *panels)
 {
-    return cli_picture(session, path, "", draw, panels);
+    return cli_plot_file(session, path, "", draw, panels);
 }

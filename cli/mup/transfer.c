@@ -64,9 +64,9 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
         else
             status = train(&t->job->train, &desc, o->rates[rate], loss);
         if (status == BO_OK)
-            cli_say(t->job->session, "%-8s width %4zu  learning rate %-9.4g valid %.4f",
-                    bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->widths.items[width], o->rates[rate],
-                    *loss);
+            cli_note(t->job->session, "%-8s width %4zu  learning rate %-9.4g valid %.4f",
+                     bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->widths.items[width], o->rates[rate],
+                     *loss);
     }
     bo_model_desc_release(&desc);
     return status;
@@ -111,9 +111,9 @@ static double loss_near(const transfer *t, size_t side, size_t width, double rat
 static double cost(const transfer *t, size_t side)
 {
     const size_t last = t->widths - 1;
-    double least = INFINITY;
-    for (size_t i = 0; i < t->rates; i++) least = fmin(least, *loss_at(t, side, last, i));
-    return loss_near(t, side, last, best_rate(t, side, 0)) - least;
+    double lowest = INFINITY;
+    for (size_t i = 0; i < t->rates; i++) lowest = fmin(lowest, *loss_at(t, side, last, i));
+    return loss_near(t, side, last, best_rate(t, side, 0)) - lowest;
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static void print_side(const transfer *t, size_t side)
 {
     const cli_mup_options *o = t->job->options;
     printf("%s%s parametrization: validation loss after %zu steps\n  rate      ", side ? "\n" : "",
-           bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->words.options.steps);
+           bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->train_args.options.steps);
     for (size_t w = 0; w < t->widths; w++) printf("  width %-5zu", o->widths.items[w]);
     for (size_t r = 0; r < t->rates; r++) {
         printf("\n  %-10.4g", o->rates[r]);
@@ -177,7 +177,7 @@ static void report(const transfer *t)
     for (size_t w = 0; w < t->widths; w++) cli_json_add_count(&json, NULL, o->widths.items[w]);
     cli_json_end(&json);
     json_numbers(&json, "rates", o->rates, t->rates);
-    cli_json_add_count(&json, "steps", o->words.options.steps);
+    cli_json_add_count(&json, "steps", o->train_args.options.steps);
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) json_side(&json, t, side);
     cli_json_end(&json);
 }
@@ -185,15 +185,15 @@ static void report(const transfer *t)
 /* The upper limit of the plot. Losses at rates far above the best would compress the rest of the curves. */
 static double ceiling(const transfer *t)
 {
-    double least = INFINITY, most = -INFINITY;
+    double lowest = INFINITY, highest = -INFINITY;
     for (size_t side = 0; side < CLI_MUP_SIDES; side++)
         for (size_t w = 0; w < t->widths; w++) {
-            double own = INFINITY;
-            for (size_t r = 0; r < t->rates; r++) own = fmin(own, *loss_at(t, side, w, r));
-            least = fmin(least, own);
-            most = isfinite(own) ? fmax(most, own) : most;
+            double best = INFINITY;
+            for (size_t r = 0; r < t->rates; r++) best = fmin(best, *loss_at(t, side, w, r));
+            lowest = fmin(lowest, best);
+            highest = isfinite(best) ? fmax(highest, best) : highest;
         }
-    return fmax(most + 2 * (most - least), 1.15 * least);
+    return fmax(highest + 2 * (highest - lowest), 1.15 * lowest);
 }
 
 static int draw(const transfer *t)
@@ -203,11 +203,11 @@ static int draw(const transfer *t)
                              .y_label = "validation loss",
                              .x_format = "2^%L",
                              .count = t->widths,
-                             .most_y = ceiling(t)};
+                             .max_y = ceiling(t)};
     for (size_t side = 0; side < CLI_MUP_SIDES; side++) {
         panels.curves[side] = cli_allocate(t->widths, sizeof *panels.curves[side], "a plot");
         snprintf(panels.titles[side], sizeof panels.titles[side], "%s, %zu steps",
-                 bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->words.options.steps);
+                 bo_enum_name(BO_ENUM_PARAMETRIZATION, t->job->sides[side]), o->train_args.options.steps);
         for (size_t w = 0; w < t->widths; w++) {
             cli_mup_curve *curve = &panels.curves[side][w];
             snprintf(curve->name, sizeof curve->name, "width %zu", o->widths.items[w]);
@@ -225,7 +225,7 @@ static int draw(const transfer *t)
 
 int cli_mup_transfer(cli_mup_job *job)
 {
-    cli_train_options *o = &job->options->words.options;
+    cli_train_options *o = &job->options->train_args.options;
     transfer t = {.job = job, .widths = job->options->widths.count, .rates = job->options->rate_count};
     bo_model_desc model;
     if (!o->layers) o->layers = 2;

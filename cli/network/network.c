@@ -7,11 +7,11 @@
 
 const cli_option cli_network_column_rows[] = {
     TEXT("target", "NAME|N", cli_network_data, target, "for networks: column to predict",
-         .otherwise = "the last column"),
+         .default_text = "the last column"),
     TEXT("labels", "FILE", cli_network_data, labels, "for networks: separate file with the targets, in the same order"),
     TEXT("categorical", "NAMES", cli_network_data, categorical,
          "for networks: columns to one-hot encode; none: text columns are an error",
-         .otherwise = "auto: text columns of up to 32 values"),
+         .default_text = "auto: text columns of up to 32 values"),
     CHOICE("impute", "KIND", cli_network_data, impute, BO_ENUM_IMPUTE, "for networks: replacement of missing numbers",
            .initial = "none"),
     END_OF_OPTIONS,
@@ -30,15 +30,15 @@ const cli_option cli_network_graph_rows[] = {
 const cli_option cli_network_part_rows[] = {
     SECTION("Networks"),
     CHOICE("part", "PART", cli_network_data, part, BO_ENUM_SPLIT, "for networks: use only these rows of --split",
-           .otherwise = "all rows"),
+           .default_text = "all rows"),
     END_OF_OPTIONS,
 };
 
 int cli_network_data_check(const char *command, const cli_network_data *o)
 {
-    if (o->target && o->labels) return cli_wrong_use(command, "give --target or --labels, not both");
+    if (o->target && o->labels) return cli_usage_error(command, "give --target or --labels, not both");
     if ((o->undirected || o->self_loops) && !o->graph)
-        return cli_wrong_use(command, "--undirected and --self-loops need --graph FILE");
+        return cli_usage_error(command, "--undirected and --self-loops need --graph FILE");
     return CLI_DONE;
 }
 
@@ -55,12 +55,12 @@ int cli_network_use_check(const char *command, const cli_network_use *use, const
 {
     const bool network = cli_is_network(use->directory);
     if (network && other)
-        return cli_wrong_use(command, "--%s does not apply to networks; %s holds a network", other, use->directory);
+        return cli_usage_error(command, "--%s does not apply to networks; %s holds a network", other, use->directory);
     if (!network && given(&use->data))
-        return cli_wrong_use(command, "--%s applies to networks only; %s does not hold a network", given(&use->data),
-                             use->directory);
+        return cli_usage_error(command, "--%s applies to networks only; %s does not hold a network", given(&use->data),
+                               use->directory);
     if (CLI_GIVEN(&use->data, part) && !use->data.split)
-        return cli_wrong_use(command, "--part needs --split FILE, which assigns a part to each row");
+        return cli_usage_error(command, "--part needs --split FILE, which assigns a part to each row");
     return cli_network_data_check(command, &use->data);
 }
 
@@ -123,14 +123,14 @@ static bool predicts(const char *config)
 /* Returns the header of a safetensors file, freed by the caller; NULL: it is another file. */
 static char *read_header(const char *path)
 {
-    enum { MOST = 100000000 };
+    enum { MAX_HEADER_BYTES = 100000000 };
     unsigned char size[8];
     uint64_t length = 0;
     FILE *file = fopen(path, "rb");
     char *header = NULL;
     if (file && fread(size, 1, sizeof size, file) == sizeof size)
         for (int i = 7; i >= 0; i--) length = length << 8 | size[i];
-    if (length >= 2 && length <= MOST) header = calloc(length + 1, 1);
+    if (length >= 2 && length <= MAX_HEADER_BYTES) header = calloc(length + 1, 1);
     if (header && fread(header, 1, length, file) != length) free(header), header = NULL;
     if (file) fclose(file);
     return header;

@@ -57,7 +57,7 @@ static bool fit(fit_job *job, const cli_arguments *arguments)
     if (!read_all(job, (const char *const *)arguments->items, arguments->count)) return false;
     job->fitted = job->count;
     const cli_plan_run *base = base_of(job);
-    bo_plan_observation observations[CLI_LIST_ROOM];
+    bo_plan_observation observations[CLI_LIST_CAPACITY];
     char path[4096];
     for (size_t i = 0; i < job->fitted; i++) observations[i] = job->runs[i].observation;
     if (!base->threads && !job->options->loss_only)
@@ -79,12 +79,12 @@ static bool fit(fit_job *job, const cli_arguments *arguments)
     bo_context *context = job->session->context;
     const char *law = job->options->law;
     return ok(job, bo_plan_laws_fit(context, &family, observations, job->fitted, &job->laws)) &&
-           (!law || ok(job, cli_wrote(job->session, law, bo_plan_laws_save(context, job->laws, law))));
+           (!law || ok(job, cli_record_output(job->session, law, bo_plan_laws_save(context, job->laws, law))));
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static void say_parameters(const bo_plan_parameter *parameters, size_t count)
+static void print_law_parameters(const bo_plan_parameter *parameters, size_t count)
 {
     printf("  %-12s %12s   %-26s %s\n", "parameter", "value", "90% interval", "origin");
     for (size_t i = 0; i < count; i++) {
@@ -97,7 +97,7 @@ static void say_parameters(const bo_plan_parameter *parameters, size_t count)
     }
 }
 
-static void say_origins(const bo_plan_laws *laws)
+static void print_origins(const bo_plan_laws *laws)
 {
     const bo_plan_origin size = laws->loss[2].origin, data = laws->loss[4].origin;
     if (size == BO_PLAN_ORIGIN_ABSENT)
@@ -118,22 +118,22 @@ static void say_origins(const bo_plan_laws *laws)
                                             : "lengths");
 }
 
-static cli_word percent(double predicted, double measured)
+static cli_short_text percent(double predicted, double measured)
 {
-    cli_word word = {"-"};
+    cli_short_text word = {"-"};
     const double e = 100 * (predicted / measured - 1);
     if (isfinite(e)) snprintf(word.s, sizeof word.s, "%+.1f%%", e);
     return word;
 }
 
-static cli_word number(double value, int digits)
+static cli_short_text number(double value, int digits)
 {
-    cli_word word = {"-"};
+    cli_short_text word = {"-"};
     if (isfinite(value)) snprintf(word.s, sizeof word.s, "%.*f", digits, value);
     return word;
 }
 
-static void say_runs(const bo_plan_laws *laws)
+static void print_runs(const bo_plan_laws *laws)
 {
     printf("\nErrors of predictions of each run from the others:\n  %-28s %10s %9s %8s %8s %10s %8s %8s\n", "run",
            "parameters", "bytes", "loss", "error", "step, ms", "error", "beyond");
@@ -146,33 +146,33 @@ static void say_runs(const bo_plan_laws *laws)
     }
 }
 
-static void say_laws(const bo_plan_laws *laws)
+static void print_laws(const bo_plan_laws *laws)
 {
     const bo_plan_family *f = &laws->family;
     printf("Loss law    L = floor + size N^-size_power + data D^-data_power; N parameters, D bytes, L nats per byte\n");
-    say_parameters(laws->loss, 5);
-    say_origins(laws);
+    print_law_parameters(laws->loss, 5);
+    print_origins(laws);
     printf("Deviation of single runs: %.2g%%\n", 100 * laws->loss_error);
     if (!isfinite(laws->step_error)) {
         printf("\nTime law    none: there are no times of two or more runs\n");
     } else {
         printf("\nTime law    seconds per step = sum of costs; %s, %d thread%s, %s\n", f->isa ? f->isa : "unknown host",
                f->threads, f->threads == 1 ? "" : "s", bo_enum_name(BO_ENUM_OPTIMIZER_KIND, f->optimizer));
-        say_parameters(laws->costs, 3);
+        print_law_parameters(laws->costs, 3);
         printf("Deviation of single runs: %.2g%%\n", 100 * laws->step_error);
     }
-    say_runs(laws);
+    print_runs(laws);
 }
 
-static cli_word interval(bo_plan_range r, double unit)
+static cli_short_text interval(bo_plan_range r, double unit)
 {
-    cli_word word = {"-"};
+    cli_short_text word = {"-"};
     if (isfinite(r.value))
         snprintf(word.s, sizeof word.s, "%.4g (%.4g to %.4g)", unit * r.value, unit * r.low, unit * r.high);
     return word;
 }
 
-static void say_holdout(const fit_job *job)
+static void print_holdout(const fit_job *job)
 {
     if (job->count == job->fitted) return;
     printf("\nHeld-out runs, with 90%% intervals:\n");
@@ -194,16 +194,16 @@ static void print_command(FILE *out, const fit_job *job)
     const bo_plan_choice *c = &job->plan->choices[0];
     const bo_plan_shape *s = &c->shape;
     fputs("bochner train --config ", out);
-    cli_print_word(out, job->laws->family.options ? job->laws->family.options : "train.json");
+    cli_print_shell_quoted(out, job->laws->family.options ? job->laws->family.options : "train.json");
     fputs(" --out ", out);
-    cli_print_word(out, job->options->out ? job->options->out : "model");
+    cli_print_shell_quoted(out, job->options->out ? job->options->out : "model");
     fprintf(out, " --layers %zu --width %zu --heads %zu", s->layers, s->width, s->heads);
     if (c->hidden) fprintf(out, " --hidden %zu", c->hidden);
     if (c->micro_batch < s->batch) fprintf(out, " --micro-batch %zu", c->micro_batch);
     fprintf(out, " --steps %llu", (unsigned long long)c->steps);
 }
 
-static void say_plan(const fit_job *job)
+static void print_plan(const fit_job *job)
 {
     const bo_plan *plan = job->plan;
     printf("\n  %6s %6s %5s %11s %8s %9s %9s %-26s %-26s %s\n", "layers", "width", "heads", "parameters", "steps",
@@ -257,10 +257,10 @@ static void json_plan(cli_json *json, const fit_job *job)
 {
     char *command = NULL;
     size_t length = 0;
-    FILE *words = open_memstream(&command, &length);
-    if (words) {
-        print_command(words, job);
-        fclose(words);
+    FILE *command_text = open_memstream(&command, &length);
+    if (command_text) {
+        print_command(command_text, job);
+        fclose(command_text);
     }
     cli_json_array(json, "choices");
     for (size_t i = 0; i < job->plan->choice_count; i++) cli_plan_json_choice(json, &job->plan->choices[i]);
@@ -293,15 +293,15 @@ static void print_json(const fit_job *job)
 
 static void print_text(const fit_job *job)
 {
-    if (job->options->fit) say_laws(job->laws);
-    say_holdout(job);
-    if (job->plan) say_plan(job);
+    if (job->options->fit) print_laws(job->laws);
+    print_holdout(job);
+    if (job->plan) print_plan(job);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* A time law of another host, or of another number of threads, would give wrong times. */
-static bool is_of_here(fit_job *job)
+static bool is_measured_here(fit_job *job)
 {
     const bo_plan_family *f = &job->laws->family;
     bo_context *context = job->session->context;
@@ -326,18 +326,18 @@ static bool run(fit_job *job, const cli_arguments *arguments)
     if (!has_budget(o)) return true;
     const bo_plan_budget budget = {
         .parameters = o->parameters, .minutes = o->minutes, .tokens = o->tokens, .memory = o->memory};
-    return is_of_here(job) &&
+    return is_measured_here(job) &&
            ok(job, bo_plan_create(context, &(bo_plan_basis){.laws = job->laws}, &budget, &job->plan));
 }
 
 int cli_plan_fitted(cli_session *session, const cli_plan_options *options, const cli_arguments *runs)
 {
     fit_job job = {.session = session, .options = options};
-    job.runs = cli_allocate(CLI_LIST_ROOM, sizeof *job.runs, "runs");
+    job.runs = cli_allocate(CLI_LIST_CAPACITY, sizeof *job.runs, "runs");
     const bool done = run(&job, runs);
     cli_progress_clear(&session->progress);
     if (done) (session->common.json ? print_json : print_text)(&job);
-    for (size_t i = 0; i < job.count; i++) cli_plan_run_forget(&job.runs[i]);
+    for (size_t i = 0; i < job.count; i++) cli_plan_run_free(&job.runs[i]);
     free(job.runs);
     bo_plan_destroy(job.plan);
     bo_plan_laws_destroy(job.laws);

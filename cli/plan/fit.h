@@ -25,7 +25,7 @@ typedef struct cli_plan_run {
 
 /* False after a message: the directory is not a run of a language model, or it is damaged. */
 bool cli_plan_run_read(cli_session *session, const char *directory, cli_plan_run *out);
-void cli_plan_run_forget(cli_plan_run *run);
+void cli_plan_run_free(cli_plan_run *run);
 
 /* False after a message that names both runs: they do not belong to one law. `timed`: times must be comparable. */
 bool cli_plan_run_matches(cli_session *session, const cli_plan_run *a, const cli_plan_run *b, bool timed);

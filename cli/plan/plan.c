@@ -13,7 +13,7 @@ static const char *attention_name(const cli_plan_options *o)
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
 /* A calibration for another attention or another host would give wrong predictions. */
-static bool is_of_here(cli_plan_job *job)
+static bool is_measured_here(cli_plan_job *job)
 {
     const bo_plan_host *m = job->machine;
     const char *path = job->options->calibration, *attention = m->timings[0].shape.attention;
@@ -45,12 +45,12 @@ static bool open_machine(cli_plan_job *job)
     bo_context *context = job->session->context;
     const bo_plan_calibration desc = {.attention = attention_name(o), .quick = o->quick};
     if (o->calibration && access(o->calibration, F_OK) == 0)
-        return ok(job, bo_plan_host_load(context, o->calibration, &job->machine)) && is_of_here(job);
+        return ok(job, bo_plan_host_load(context, o->calibration, &job->machine)) && is_measured_here(job);
     if (o->calibration && !cli_can_write(job->session, o->calibration)) return false;
     job->measured = true;
     if (!ok(job, bo_plan_host_calibrate(context, &desc, &job->machine))) return false;
-    return !o->calibration ||
-           ok(job, cli_wrote(job->session, o->calibration, bo_plan_host_save(context, job->machine, o->calibration)));
+    return !o->calibration || ok(job, cli_record_output(job->session, o->calibration,
+                                                        bo_plan_host_save(context, job->machine, o->calibration)));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -77,17 +77,18 @@ static int run(cli_plan_job *job)
 /* Options that fitted laws determine by the runs. */
 static int plan_fitted(const cli_plan_options *o, const cli_common *common, const cli_arguments *runs)
 {
-    if (o->fit && !runs->count) return cli_wrong_use("plan", "--fit: no runs; give directories of bochner train");
-    if (!o->fit && runs->count) return cli_wrong_use("plan", "found '%s'; runs need --fit", runs->items[0]);
-    if (runs->count + o->holdout.count > CLI_LIST_ROOM)
-        return cli_wrong_use("plan", "expected at most %d runs, found %zu", CLI_LIST_ROOM,
-                             runs->count + o->holdout.count);
+    if (o->fit && !runs->count) return cli_usage_error("plan", "--fit: no runs; give directories of bochner train");
+    if (!o->fit && runs->count) return cli_usage_error("plan", "found '%s'; runs need --fit", runs->items[0]);
+    if (runs->count + o->holdout.count > CLI_LIST_CAPACITY)
+        return cli_usage_error("plan", "expected at most %d runs, found %zu", CLI_LIST_CAPACITY,
+                               runs->count + o->holdout.count);
     if (!o->fit && (o->holdout.count || o->loss_only))
-        return cli_wrong_use("plan", "--holdout and --loss-only need --fit RUN...");
+        return cli_usage_error("plan", "--holdout and --loss-only need --fit RUN...");
     if (CLI_GIVEN(o, attention) || o->context || o->features || o->calibration || o->quick || o->data)
-        return cli_wrong_use("plan", "--fit and --law take context, attention, features, times and data from the runs");
+        return cli_usage_error("plan",
+                               "--fit and --law take context, attention, features, times and data from the runs");
     if (!o->fit && !(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
-        return cli_wrong_use("plan", "no budget; give --minutes M, or --params N and --tokens T");
+        return cli_usage_error("plan", "no budget; give --minutes M, or --params N and --tokens T");
     cli_session session;
     if (!cli_session_open(&session, "plan", common, false)) return CLI_FAILED;
     const int status = cli_plan_fitted(&session, o, runs);
@@ -100,11 +101,11 @@ static int plan(void *options, const cli_common *common, const cli_arguments *ar
     const cli_plan_options *o = options;
     if (o->fit || o->law) return plan_fitted(o, common, arguments);
     if (arguments->count)
-        return cli_wrong_use("plan", "expected options only, found '%s'; runs need --fit", arguments->items[0]);
-    if (o->holdout.count || o->loss_only) return cli_wrong_use("plan", "--holdout and --loss-only need --fit RUN...");
+        return cli_usage_error("plan", "expected options only, found '%s'; runs need --fit", arguments->items[0]);
+    if (o->holdout.count || o->loss_only) return cli_usage_error("plan", "--holdout and --loss-only need --fit RUN...");
     if (!(o->parameters > 0 || o->minutes > 0 || o->tokens > 0))
-        return cli_wrong_use("plan", "no budget; give --params N, --minutes M or --tokens T");
-    if (o->minutes > 0 && o->tokens > 0) return cli_wrong_use("plan", "give --minutes or --tokens, not both");
+        return cli_usage_error("plan", "no budget; give --params N, --minutes M or --tokens T");
+    if (o->minutes > 0 && o->tokens > 0) return cli_usage_error("plan", "give --minutes or --tokens, not both");
     cli_session session;
     if (!cli_session_open(&session, "plan", common, false)) return CLI_FAILED;
     cli_plan_job *job = cli_allocate(1, sizeof *job, "a plan");
@@ -126,14 +127,14 @@ static const cli_option rows[] = {
     REAL("params", "N", cli_plan_options, parameters,
          "number of parameters, within 10%; alone, or with --minutes or --tokens", .low = 1, .high = 1e15),
     BYTES("memory", "BYTES", cli_plan_options, memory, "maximum memory of training",
-          .otherwise = "3/4 of the memory of the host", .low = 1),
+          .default_text = "3/4 of the memory of the host", .low = 1),
     SECTION("Model"),
     COUNT("context", "N", cli_plan_options, context, "tokens per sequence", .low = 1, .high = 1 << 20,
-          .otherwise = "256"),
+          .default_text = "256"),
     CHOICE_OF("attention", "KIND", cli_plan_options, attention, cli_attention_kind_choice, "attention in each layer",
               .find = cli_attention_preset, .initial = "rfa-gate"),
     COUNT("features", "D", cli_plan_options, features, "features of the attention", .low = 1, .high = 1 << 16,
-          .otherwise = "128"),
+          .default_text = "128"),
     SECTION("Calibration"),
     TEXT("calibration", "FILE", cli_plan_options, calibration,
          "file with measurements of this host; read if it exists, otherwise written"),
@@ -147,8 +148,8 @@ static const cli_option rows[] = {
     FLAG("loss-only", cli_plan_options, loss_only,
          "with --fit, do not use times, so that runs of several hosts can be fitted"),
     SECTION("Command"),
-    TEXT("data", "FILE", cli_plan_options, data, "text in the printed command", .otherwise = "text.txt"),
-    TEXT("out", "DIR", cli_plan_options, out, "directory of the run in the printed command", .otherwise = "model"),
+    TEXT("data", "FILE", cli_plan_options, data, "text in the printed command", .default_text = "text.txt"),
+    TEXT("out", "DIR", cli_plan_options, out, "directory of the run in the printed command", .default_text = "model"),
     END_OF_OPTIONS,
 };
 
@@ -169,8 +170,8 @@ const cli_usage cli_plan_usage = {
                 "  bochner plan --fit runs/* --law law.json\n"
                 "  bochner plan --law law.json --minutes 10 --out story\n",
     .groups = {{rows, 0}},
-    .essential = {"minutes", "tokens", "params", "memory", "context", "attention", "calibration", "quick", "fit", "law",
-                  "holdout", "data", "out", "json"},
+    .short_help = {"minutes", "tokens", "params", "memory", "context", "attention", "calibration", "quick", "fit",
+                   "law", "holdout", "data", "out", "json"},
 };
 
 int cli_plan(int argc, char **argv)

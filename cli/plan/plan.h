@@ -31,7 +31,7 @@ void cli_plan_print(const cli_plan_job *job);
 void cli_plan_json(const cli_plan_job *job);
 
 /* "473 ± 142", "1.52 ± 0.13": the uncertainty has two digits. */
-cli_word cli_plan_plus_minus(bo_plan_range range, double unit);
+cli_short_text cli_plan_plus_minus(bo_plan_range range, double unit);
 void cli_plan_json_range(cli_json *json, const char *key, bo_plan_range range);
 void cli_plan_json_choice(cli_json *json, const bo_plan_choice *c);
 

@@ -12,9 +12,9 @@ static void print_command(FILE *out, const cli_plan_job *job)
     const bo_plan_choice *c = &job->plan->choices[0];
     const bo_plan_shape *s = &c->shape;
     fputs("bochner train --data ", out);
-    cli_print_word(out, o->data ? o->data : "text.txt");
+    cli_print_shell_quoted(out, o->data ? o->data : "text.txt");
     fputs(" --out ", out);
-    cli_print_word(out, o->out ? o->out : "model");
+    cli_print_shell_quoted(out, o->out ? o->out : "model");
     fprintf(out, " --layers %zu --width %zu --heads %zu --context %zu --attention %s", s->layers, s->width, s->heads,
             s->context, s->attention);
     if (s->features) fprintf(out, " --features %zu", s->features);
@@ -28,7 +28,7 @@ static void print_command(FILE *out, const cli_plan_job *job)
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static void say_machine(const cli_plan_job *job)
+static void print_host(const cli_plan_job *job)
 {
     const bo_plan_host *m = job->machine;
     const bo_plan_shape *first = &m->timings[0].shape;
@@ -48,16 +48,16 @@ static void say_machine(const cli_plan_job *job)
     printf("; error on left-out models %.1f%%\n", 100 * m->error);
 }
 
-cli_word cli_plan_plus_minus(bo_plan_range range, double unit)
+cli_short_text cli_plan_plus_minus(bo_plan_range range, double unit)
 {
-    cli_word word;
+    cli_short_text word;
     const double half = unit * (range.high - range.low) / 2;
     const int digits = half > 0 ? (int)fmin(fmax(1 - floor(log10(half)), 0), 6) : 3;
     snprintf(word.s, sizeof word.s, "%.*f ± %.*f", digits, unit * range.value, digits, half);
     return word;
 }
 
-static void say_choices(const bo_plan *plan)
+static void print_choices(const bo_plan *plan)
 {
     printf("\n  %6s %6s %5s %5s %11s %16s %9s %16s %14s %8s\n", "layers", "width", "heads", "batch", "parameters",
            "step, ms", "tokens", "minutes", "loss", "memory");
@@ -74,8 +74,8 @@ static void say_choices(const bo_plan *plan)
 
 void cli_plan_print(const cli_plan_job *job)
 {
-    say_machine(job);
-    say_choices(job->plan);
+    print_host(job);
+    print_choices(job->plan);
     print_command(stdout, job);
     putchar('\n');
 }
@@ -162,10 +162,10 @@ void cli_plan_json(const cli_plan_job *job)
     cli_json json = {.out = stdout};
     char *command = NULL;
     size_t length = 0;
-    FILE *words = open_memstream(&command, &length);
-    if (words) {
-        print_command(words, job);
-        fclose(words);
+    FILE *command_text = open_memstream(&command, &length);
+    if (command_text) {
+        print_command(command_text, job);
+        fclose(command_text);
     }
     cli_json_object(&json, NULL);
     machine(&json, job);

@@ -73,26 +73,26 @@ static bool read_metrics(cli_session *session, const char *directory, cli_run_me
                  "%s/metrics.jsonl: it has no readable lines; the run has not completed a step, or the file is "
                  "damaged",
                  directory);
-    cli_run_forget(out);
+    cli_run_metrics_free(out);
     return false;
 }
 
 /* ---- what the runs share ----------------------------------------------------------------------------------------- */
 
-static const char *option_word(const bo_json *options, const char *name, const char *otherwise)
+static const char *option_word(const bo_json *options, const char *name, const char *fallback)
 {
     const char *word = bo_json_text_or_null(bo_json_member(options, name));
-    return word ? word : otherwise;
+    return word ? word : fallback;
 }
 
 static bool read_config(cli_session *session, cli_plan_run *run)
 {
-    enum { MOST = 1 << 24 };
+    enum { MAX_FILE_BYTES = 1 << 24 };
     char path[4096];
     void *text = NULL;
     size_t size;
     snprintf(path, sizeof path, "%s/config.json", run->name);
-    const bo_status status = bo_file_load(session->context, path, MOST, &text, &size);
+    const bo_status status = bo_file_load(session->context, path, MAX_FILE_BYTES, &text, &size);
     if (status != BO_OK) {
         cli_fail_status(session, status);
         return false;
@@ -205,11 +205,11 @@ bool cli_plan_run_read(cli_session *session, const char *directory, cli_plan_run
     cli_run_find(session, out->name, &out->record);
     const bool read = read_config(session, out) && read_options(session, out) && count_step(session, out) &&
                       fill(session, &metrics, out);
-    cli_run_forget(&metrics);
+    cli_run_metrics_free(&metrics);
     return read;
 }
 
-void cli_plan_run_forget(cli_plan_run *run)
+void cli_plan_run_free(cli_plan_run *run)
 {
     bo_model_desc_release(&run->model);
     bo_json_delete(run->options);

@@ -44,11 +44,11 @@ static char *trim(char *line)
 
 static bool load_keys(cli_session *session, const char *path, key_list *keys)
 {
-    enum { MOST = 1 << 20 };
+    enum { MAX_FILE_BYTES = 1 << 20 };
     void *bytes;
     size_t size, lines = 1;
     if (!path) return true;
-    const bo_status status = bo_file_load(session->context, path, MOST, &bytes, &size);
+    const bo_status status = bo_file_load(session->context, path, MAX_FILE_BYTES, &bytes, &size);
     if (status != BO_OK) return cli_fail_status(session, status), false;
     keys->text = bytes;
     for (size_t i = 0; i < size; i++) lines += keys->text[i] == '\n';
@@ -95,21 +95,21 @@ static void share_heap(void)
 }
 
 /* What the server will use. */
-static void say_memory(cli_session *session, const bo_model *model, const bo_slots_memory *m, size_t cache_bytes)
+static void report_memory(cli_session *session, const bo_model *model, const bo_slots_memory *m, size_t cache_bytes)
 {
-    cli_say(session, "Memory      %s of weights, at most %s of cached states, at most %s of workspace",
-            cli_bytes((double)bo_model_report(model)->bytes).s, cli_bytes((double)cache_bytes).s,
-            cli_bytes((double)m->workspace).s);
+    cli_note(session, "Memory      %s of weights, at most %s of cached states, at most %s of workspace",
+             cli_bytes((double)bo_model_report(model)->bytes).s, cli_bytes((double)cache_bytes).s,
+             cli_bytes((double)m->workspace).s);
     if (m->per_token)
-        cli_say(session, "Slots       %s texts at a time of at most %s tokens; a text takes %s per token, at most %s",
-                cli_count(m->slots).s, cli_count(m->tokens).s, cli_bytes((double)m->per_token).s,
-                cli_bytes((double)m->largest).s);
+        cli_note(session, "Slots       %s texts at a time of at most %s tokens; a text takes %s per token, at most %s",
+                 cli_count(m->slots).s, cli_count(m->tokens).s, cli_bytes((double)m->per_token).s,
+                 cli_bytes((double)m->largest).s);
     else
-        cli_say(session, "Slots       %s texts at a time; each takes %s", cli_count(m->slots).s,
-                cli_bytes((double)m->largest).s);
+        cli_note(session, "Slots       %s texts at a time; each takes %s", cli_count(m->slots).s,
+                 cli_bytes((double)m->largest).s);
     if (m->budget / m->largest < m->slots)
-        cli_say(session, "            all texts share %s (%s); a request waits until its memory is free",
-                cli_bytes((double)m->budget).s, m->source);
+        cli_note(session, "            all texts share %s (%s); a request waits until its memory is free",
+                 cli_bytes((double)m->budget).s, m->source);
 }
 
 /* The first line of standard output: programs read the address from it. */
@@ -118,17 +118,17 @@ static void announce(cli_session *session, const bo_server *server, const bo_mod
     const bo_slots_memory *memory = bo_server_memory(server);
     size_t discarded, foreign, unowned;
     bo_server_cache_files(server, &discarded, &foreign, &unowned);
-    say_memory(session, model, memory, cache_bytes);
-    cli_say(session, "Server      %s; the playground is at the same address; Ctrl-C stops", bo_server_address(server));
+    report_memory(session, model, memory, cache_bytes);
+    cli_note(session, "Server      %s; the playground is at the same address; Ctrl-C stops", bo_server_address(server));
     if (discarded)
         cli_warn(session, "%s damaged file%s of the cache directory %s removed", cli_count(discarded).s,
                  discarded == 1 ? "" : "s", discarded == 1 ? "was" : "were");
     if (foreign)
-        cli_say(session, "Cache       %s file%s of other models are in the cache directory and are not used",
-                cli_count(foreign).s, foreign == 1 ? "" : "s");
+        cli_note(session, "Cache       %s file%s of other models are in the cache directory and are not used",
+                 cli_count(foreign).s, foreign == 1 ? "" : "s");
     if (unowned)
-        cli_say(session, "Cache       %s state%s to no key in use and cannot be reached", cli_count(unowned).s,
-                unowned == 1 ? " in the cache directory belongs" : "s in the cache directory belong");
+        cli_note(session, "Cache       %s state%s to no key in use and cannot be reached", cli_count(unowned).s,
+                 unowned == 1 ? " in the cache directory belongs" : "s in the cache directory belong");
     cli_json json = {.out = stdout, .line = true};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "listening", bo_server_address(server));
@@ -146,7 +146,7 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
                const key_list *keys)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    const size_t capacity = d->context < CLI_MOST_CONTEXT ? d->context : CLI_MOST_CONTEXT;
+    const size_t capacity = d->context < CLI_DEFAULT_MAX_CONTEXT ? d->context : CLI_DEFAULT_MAX_CONTEXT;
     const bo_server_desc desc = {.model = model,
                                  .directory = directory,
                                  .host = o->host,
@@ -174,7 +174,7 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
     share_heap();
     bo_status status = bo_server_create(session->context, &desc, &server);
     if (status != BO_OK) return cli_fail_status(session, status);
-    if (CLI_GIVEN(o, context)) cli_say_extrapolation(session, model, o->context);
+    if (CLI_GIVEN(o, context)) cli_report_extrapolation(session, model, o->context);
     cli_signals_saving();     /* requests are finished after a signal */
     signal(SIGPIPE, SIG_IGN); /* the server outlives the reader of its log */
     announce(session, server, model, desc.cache_bytes);
@@ -194,7 +194,7 @@ static int serve_directory(cli_session *session, const serve_options *o, const c
     if (status != BO_OK) return cli_fail_model(session, directory, status);
     const bo_model_task task = bo_model_describe(model)->task;
     if (task != BO_MODEL_TASK_LANGUAGE)
-        result = cli_wrong_task(session, directory, task);
+        result = cli_fail_task(session, directory, task);
     else if (load_keys(session, o->key_file, &keys))
         result = run(session, o, model, directory, &keys);
     free_keys(&keys);
@@ -208,7 +208,7 @@ static int serve(void *options, const cli_common *common, const cli_arguments *a
 {
     const serve_options *o = options;
     if (arguments->count != 1)
-        return cli_wrong_use("serve", "expected one model directory, found %zu arguments", arguments->count);
+        return cli_usage_error("serve", "expected one model directory, found %zu arguments", arguments->count);
     cli_session session;
     if (!cli_session_open_in(&session, "serve", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
     const int status = serve_directory(&session, o, arguments->items[0]);
@@ -228,15 +228,15 @@ static const cli_option rows[] = {
          "another site whose pages may send requests (CORS), such as https://example.org; *: every site"),
     SECTION("Work"),
     COUNT("slots", "N", serve_options, slots, "texts that are generated at a time", .low = 1, .high = 4096,
-          .otherwise = "64, or fewer if the memory limit is low"),
+          .default_text = "64, or fewer if the memory limit is low"),
     COUNT("queue", "N", serve_options, queue, "texts that may wait for a slot; further requests are refused", .low = 1,
           .high = 1 << 20, .initial = "2048"),
     COUNT("context", "N", serve_options, context,
           "softmax attention: maximum tokens of a conversation, which determine the memory of a slot", .low = 1,
-          .high = 1 << 30, .otherwise = "the context of the model, at most " CLI_DIGITS(CLI_MOST_CONTEXT)),
+          .high = 1 << 30, .default_text = "the context of the model, at most " CLI_DIGITS(CLI_DEFAULT_MAX_CONTEXT)),
     SECTION("States"),
     BYTES("cache-bytes", "B", serve_options, cache_bytes, "memory for states of prompts and of kept conversations",
-          .otherwise = "1G, but at most a quarter of the memory"),
+          .default_text = "1G, but at most a quarter of the memory"),
     TEXT("cache-dir", "DIR", serve_options, cache_directory, "directory for states, which survive a restart there"),
     BYTES("disk-bytes", "B", serve_options, disk_bytes, "maximum size of the files in --cache-dir", .initial = "16G",
           .low = 1),
@@ -248,7 +248,7 @@ static const cli_option rows[] = {
           .high = 1 << 20, .initial = "1024"),
     COUNT("client-connections", "N", serve_options, client_connections,
           "maximum number of open connections of one address; behind a proxy, all clients have its address", .low = 1,
-          .high = 1 << 20, .otherwise = "half of --connections"),
+          .high = 1 << 20, .default_text = "half of --connections"),
     REAL("timeout", "S", serve_options, timeout, "seconds after which a request ends", .low = 0.001, .high = 1e9,
          .initial = "600"),
     REAL("grace", "S", serve_options, grace,
@@ -277,8 +277,8 @@ const cli_usage cli_serve_usage = {
                 "  bochner serve model --host 0.0.0.0 --api-key-file keys.txt\n"
                 "  curl http://127.0.0.1:8080/v1/completions -d '{\"prompt\": \"Once\", \"max_tokens\": 20}'\n",
     .groups = {{rows, 0}},
-    .essential = {"host", "port", "api-key-file", "slots", "cache-bytes", "cache-dir", "context", "weights",
-                  "precision", "device", "threads"},
+    .short_help = {"host", "port", "api-key-file", "slots", "cache-bytes", "cache-dir", "context", "weights",
+                   "precision", "device", "threads"},
 };
 
 int cli_serve(int argc, char **argv)

@@ -15,17 +15,17 @@ typedef struct bo_draft {
 
 /* The way in which lines of one kind are drawn. */
 typedef struct bo_drawing {
-    const char *name;   /* of its random number stream */
-    const char *wanted; /* for error messages: the property that lines must have */
-    bool distinct;      /* duplicates are rejected */
+    const char *name;        /* of its random number stream */
+    const char *requirement; /* for error messages: the property that lines must have */
+    bool distinct;           /* duplicates are rejected */
     const void *desc;
     /* Fills in the draft, whose text is empty. `context` belongs to the worker. */
     bo_status (*draw)(bo_context *context, const void *desc, bo_rng *rng, bo_draft *out);
 } bo_drawing;
 
 enum {
-    DRAFTS_A_THREAD = 64,
-    MOST_DRAWN = 1 << 20, /* consecutive rejected drafts, after which generation fails */
+    DRAFTS_PER_THREAD = 64,
+    MAX_REJECTED = 1 << 20, /* consecutive rejected drafts, after which generation fails */
 };
 
 /* The drafts of a round, drawn on the thread pool and examined in order. */
@@ -37,8 +37,8 @@ typedef struct bo_generating {
     bo_draft *drafts;
     bo_status *statuses;
     size_t round;
-    uint64_t first;   /* first draft of this round */
-    size_t fruitless; /* drafts since the last accepted one */
+    uint64_t first;  /* first draft of this round */
+    size_t rejected; /* drafts since the last accepted one */
     bo_buffer block;
 
     /* Hashes of the accepted lines if they must be distinct: open addressing, at most half full, 0 is empty. */
@@ -97,7 +97,7 @@ static bo_status flush(bo_context *context, bo_generating *g, bo_write_fn write,
     return written ? BO_OK : bo_fail(context, BO_IO, "generated lines could not be written");
 }
 
-static bo_status take(bo_context *context, bo_generating *g, bo_draft *draft, bo_generated *made)
+static bo_status accept_draft(bo_context *context, bo_generating *g, bo_draft *draft, bo_generated *made)
 {
     if (draft->kept && g->drawing->distinct) BO_TRY(keep_distinct(context, g, made->lines, draft));
     if (!draft->kept) return BO_OK;
@@ -109,21 +109,21 @@ static bo_status take(bo_context *context, bo_generating *g, bo_draft *draft, bo
     return BO_OK;
 }
 
-static bo_status take_round(bo_context *context, bo_generating *g, uint64_t count, bo_generated *made)
+static bo_status accept_round(bo_context *context, bo_generating *g, uint64_t count, bo_generated *made)
 {
     for (size_t i = 0; i < g->round; ++i)
         if (g->statuses[i] != BO_OK)
             return bo_fail(context, g->statuses[i], "%s: a line could not be drawn: %s", g->drawing->name,
                            bo_status_string(g->statuses[i]));
     for (size_t i = 0; i < g->round && made->lines < count; ++i) {
-        BO_TRY(take(context, g, &g->drafts[i], made));
+        BO_TRY(accept_draft(context, g, &g->drafts[i], made));
         ++made->tried;
-        g->fruitless = g->drafts[i].kept ? 0 : g->fruitless + 1;
-        if (g->fruitless == MOST_DRAWN)
+        g->rejected = g->drafts[i].kept ? 0 : g->rejected + 1;
+        if (g->rejected == MAX_REJECTED)
             return bo_fail(context, BO_INVALID,
                            "after %llu lines, %d consecutive drafts were rejected; expected a "
                            "new line with %s",
-                           (unsigned long long)made->lines, MOST_DRAWN, g->drawing->wanted);
+                           (unsigned long long)made->lines, MAX_REJECTED, g->drawing->requirement);
     }
     return BO_OK;
 }
@@ -134,7 +134,7 @@ static bo_status run(bo_context *context, bo_generating *g, uint64_t count, bo_w
     for (; made->lines < count; g->first += g->round) {
         BO_TRY(bo_progress(context, "drawing lines", (double)made->lines, (double)count));
         bo_parallel(context, g->round, draw_task, g);
-        BO_TRY(take_round(context, g, count, made));
+        BO_TRY(accept_round(context, g, count, made));
         BO_TRY(flush(context, g, write, user));
     }
     return BO_OK;
@@ -143,7 +143,7 @@ static bo_status run(bo_context *context, bo_generating *g, uint64_t count, bo_w
 static bo_status prepare(bo_context *context, bo_generating *g)
 {
     const int workers = bo_context_describe(context)->threads;
-    g->round = (size_t)workers * DRAFTS_A_THREAD;
+    g->round = (size_t)workers * DRAFTS_PER_THREAD;
     g->contexts = bo_alloc(context, (size_t)workers, sizeof *g->contexts, "drawing lines");
     g->drafts = bo_alloc(context, g->round, sizeof *g->drafts, "drawing lines");
     g->statuses = bo_alloc(context, g->round, sizeof *g->statuses, "drawing lines");
@@ -187,7 +187,7 @@ static void draw_distinct(bo_rng *rng, size_t from, size_t count, uint16_t *out)
 /* ====================================================================================================================
  * ListOps: trees are drawn from the root, written in order, and evaluated on return. */
 
-enum { MOST_DEPTH = 64, MOST_ARGUMENTS = 64, OPERATIONS = 4 };
+enum { MAX_DEPTH = 64, MAX_ARGUMENTS = 64, OPERATIONS = 4 };
 
 typedef struct bo_tree {
     bo_context *context;
@@ -197,10 +197,10 @@ typedef struct bo_tree {
     size_t tokens;
 } bo_tree;
 
-static bo_status write_token(bo_tree *tree, char letter, const char *word)
+static bo_status write_token(bo_tree *tree, char symbol, const char *word)
 {
     ++tree->tokens;
-    if (!tree->desc->words) return bo_buffer_append(tree->context, tree->text, &letter, 1);
+    if (!tree->desc->words) return bo_buffer_append(tree->context, tree->text, &symbol, 1);
     BO_TRY(bo_buffer_append(tree->context, tree->text, " ", tree->tokens > 1 ? 1 : 0));
     return bo_buffer_append(tree->context, tree->text, word, strlen(word));
 }
@@ -212,13 +212,13 @@ static int compare(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-static int least(int *values, size_t count)
+static int minimum(int *values, size_t count)
 {
     qsort(values, count, sizeof *values, compare);
     return values[0];
 }
 
-static int greatest(int *values, size_t count)
+static int maximum_value(int *values, size_t count)
 {
     qsort(values, count, sizeof *values, compare);
     return values[count - 1];
@@ -238,10 +238,11 @@ static int sum(int *values, size_t count)
 }
 
 static const struct {
-    char letter;
+    char symbol;
     const char *word;
     int (*of)(int *values, size_t count); /* may reorder them */
-} operations[OPERATIONS] = {{'m', "[MIN", least}, {'M', "[MAX", greatest}, {'d', "[MED", median}, {'s', "[SM", sum}};
+} operations[OPERATIONS] = {
+    {'m', "[MIN", minimum}, {'M', "[MAX", maximum_value}, {'d', "[MED", median}, {'s', "[SM", sum}};
 
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
 
@@ -249,16 +250,16 @@ static const struct {
 static bo_status draw_value(bo_tree *tree, size_t depth, int *value)
 {
     *value = 0;
-    if (tree->tokens >= tree->desc->most) return BO_OK;
+    if (tree->tokens >= tree->desc->max_tokens) return BO_OK;
     if (depth == tree->desc->depth || bo_rng_below(tree->rng, 4) > 0) {
         *value = (int)bo_rng_below(tree->rng, 10);
         const char digit[2] = {(char)('0' + *value), 0};
         return write_token(tree, *digit, digit);
     }
-    int values[MOST_ARGUMENTS];
+    int values[MAX_ARGUMENTS];
     const size_t operation = (size_t)bo_rng_below(tree->rng, OPERATIONS);
     const size_t count = 2 + (size_t)bo_rng_below(tree->rng, tree->desc->arguments - 1);
-    BO_TRY(write_token(tree, operations[operation].letter, operations[operation].word));
+    BO_TRY(write_token(tree, operations[operation].symbol, operations[operation].word));
     for (size_t i = 0; i < count; ++i) BO_TRY(draw_value(tree, depth + 1, &values[i]));
     *value = operations[operation].of(values, count);
     return write_token(tree, ']', "]");
@@ -274,7 +275,7 @@ static bo_status draw_listops(bo_context *context, const void *what, bo_rng *rng
     out->text.bytes[0] = (char)('0' + value);
     out->label = (size_t)value;
     out->tokens = tree.tokens;
-    out->kept = tree.tokens > desc->least && tree.tokens < desc->most;
+    out->kept = tree.tokens > desc->min_tokens && tree.tokens < desc->max_tokens;
     return bo_buffer_append(context, &out->text, "\n", 1);
 }
 
@@ -282,28 +283,28 @@ bo_status bo_generate_listops(bo_context *context, const bo_listops_desc *desc, 
                               bo_write_fn write, void *user, bo_generated *made)
 {
     bo_listops_desc d = *desc;
-    if (d.least == 0 && d.most == 0) d.least = 500;
-    if (d.most == 0) d.most = 2000;
+    if (d.min_tokens == 0 && d.max_tokens == 0) d.min_tokens = 500;
+    if (d.max_tokens == 0) d.max_tokens = 2000;
     if (d.depth == 0) d.depth = 10;
     if (d.arguments == 0) d.arguments = 10;
-    if (d.depth > MOST_DEPTH || d.arguments < 2 || d.arguments > MOST_ARGUMENTS)
+    if (d.depth > MAX_DEPTH || d.arguments < 2 || d.arguments > MAX_ARGUMENTS)
         return bo_fail(context, BO_INVALID,
                        "ListOps of depth %zu with %zu arguments: expected depth 1 to %d and 2 to "
                        "%d arguments",
-                       d.depth, d.arguments, MOST_DEPTH, MOST_ARGUMENTS);
-    if (d.most < d.least + 2)
-        return bo_fail(context, BO_INVALID, "ListOps: no length is greater than %zu and less than %zu tokens", d.least,
-                       d.most);
-    char wanted[96];
-    snprintf(wanted, sizeof wanted, "more than %zu and fewer than %zu tokens", d.least, d.most);
-    const bo_drawing drawing = {"text.listops", wanted, true, &d, draw_listops};
+                       d.depth, d.arguments, MAX_DEPTH, MAX_ARGUMENTS);
+    if (d.max_tokens < d.min_tokens + 2)
+        return bo_fail(context, BO_INVALID, "ListOps: no length is greater than %zu and less than %zu tokens",
+                       d.min_tokens, d.max_tokens);
+    char requirement[96];
+    snprintf(requirement, sizeof requirement, "more than %zu and fewer than %zu tokens", d.min_tokens, d.max_tokens);
+    const bo_drawing drawing = {"text.listops", requirement, true, &d, draw_listops};
     return generate(context, &drawing, count, seed, write, user, made);
 }
 
 /* ====================================================================================================================
  * Pairs of documents: noisy copies of one source or of two sources. */
 
-enum { LEAST_LETTERS = 3, MOST_LETTERS = 7, MOST_WORDS = 5040 /* 7! */, MOST_TOPIC = 1024 };
+enum { MIN_LETTERS = 3, MAX_LETTERS = 7, MAX_WORDS = 5040 /* 7! */, MAX_TOPIC = 1024 };
 
 /* Words are permutations of the first `letters` letters, evenly spaced among all of them. They are the same for every
  * seed, so that one file can be used for training and another for testing. */
@@ -314,14 +315,14 @@ typedef struct bo_match {
 } bo_match;
 
 /* Buffers for one line. */
-typedef struct bo_scribe {
+typedef struct bo_match_writer {
     bo_context *context;
     const bo_match *match;
     bo_rng *rng;
     uint16_t *topic;  /* words numbered below desc.words; only the first desc.topic of them are used */
     uint16_t *source; /* words */
     uint16_t *document;
-} bo_scribe;
+} bo_match_writer;
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
@@ -330,7 +331,7 @@ typedef struct bo_scribe {
 static void spell(const bo_match *match, size_t word, char *out)
 {
     size_t rank = word * match->orders / match->desc.words, orders = match->orders;
-    char left[MOST_LETTERS];
+    char left[MAX_LETTERS];
     for (size_t i = 0; i < match->letters; ++i) left[i] = (char)('a' + i);
     for (size_t i = 0; i < match->letters; ++i) {
         const size_t rest = match->letters - i;
@@ -342,21 +343,21 @@ static void spell(const bo_match *match, size_t word, char *out)
     }
 }
 
-static uint16_t draw_word(const bo_scribe *scribe)
+static uint16_t draw_word(const bo_match_writer *writer)
 {
-    return scribe->topic[bo_rng_below(scribe->rng, scribe->match->desc.topic)];
+    return writer->topic[bo_rng_below(writer->rng, writer->match->desc.topic)];
 }
 
 /* ---- sources and documents --------------------------------------------------------------------------------------- */
 
-static void draw_topic(const bo_scribe *scribe)
+static void draw_topic(const bo_match_writer *writer)
 {
-    draw_distinct(scribe->rng, scribe->match->desc.words, scribe->match->desc.topic, scribe->topic);
+    draw_distinct(writer->rng, writer->match->desc.words, writer->match->desc.topic, writer->topic);
 }
 
-static void draw_source(const bo_scribe *scribe)
+static void draw_source(const bo_match_writer *writer)
 {
-    for (size_t i = 0; i < scribe->match->source; ++i) scribe->source[i] = draw_word(scribe);
+    for (size_t i = 0; i < writer->match->source; ++i) writer->source[i] = draw_word(writer);
 }
 
 static void shuffle(bo_rng *rng, uint16_t *words, size_t count)
@@ -370,56 +371,56 @@ static void shuffle(bo_rng *rng, uint16_t *words, size_t count)
 }
 
 /* A section of the source with its noise. If too many words were dropped, random words fill the end. */
-static void draw_document(const bo_scribe *scribe)
+static void draw_document(const bo_match_writer *writer)
 {
-    const bo_match *match = scribe->match;
+    const bo_match *match = writer->match;
     const bo_match_desc *desc = &match->desc;
     const size_t count = match->document, slack = (size_t)(desc->shift * (double)count);
-    size_t at = (size_t)bo_rng_below(scribe->rng, slack + 1), made = 0;
+    size_t at = (size_t)bo_rng_below(writer->rng, slack + 1), made = 0;
     for (; made < count && at < match->source; ++at) {
-        if (bo_rng_uniform(scribe->rng) < desc->drop) continue;
-        const bool other = bo_rng_uniform(scribe->rng) < desc->replace;
-        scribe->document[made++] = other ? draw_word(scribe) : scribe->source[at];
+        if (bo_rng_uniform(writer->rng) < desc->drop) continue;
+        const bool other = bo_rng_uniform(writer->rng) < desc->replace;
+        writer->document[made++] = other ? draw_word(writer) : writer->source[at];
     }
-    while (made < count) scribe->document[made++] = draw_word(scribe);
+    while (made < count) writer->document[made++] = draw_word(writer);
     if (desc->shuffle < 2) return;
-    for (size_t i = 0, span = 1 + (size_t)bo_rng_below(scribe->rng, desc->shuffle); i < count;
+    for (size_t i = 0, span = 1 + (size_t)bo_rng_below(writer->rng, desc->shuffle); i < count;
          i += span, span = desc->shuffle) {
         const size_t left = count - i;
-        shuffle(scribe->rng, scribe->document + i, left < span ? left : span);
+        shuffle(writer->rng, writer->document + i, left < span ? left : span);
     }
 }
 
-static bo_status write_document(const bo_scribe *scribe, char end, bo_buffer *text)
+static bo_status write_document(const bo_match_writer *writer, char end, bo_buffer *text)
 {
-    const bo_match *match = scribe->match;
+    const bo_match *match = writer->match;
     const size_t letters = match->letters;
-    BO_TRY(bo_buffer_reserve(scribe->context, text, match->document * (letters + 1)));
+    BO_TRY(bo_buffer_reserve(writer->context, text, match->document * (letters + 1)));
     for (size_t i = 0; i < match->document; ++i) {
-        spell(match, scribe->document[i], text->bytes + text->length);
+        spell(match, writer->document[i], text->bytes + text->length);
         text->bytes[text->length + letters] = i + 1 < match->document ? ' ' : end;
         text->length += letters + 1;
     }
     return BO_OK;
 }
 
-static bo_status write_match(const bo_scribe *scribe, bo_draft *out)
+static bo_status write_match(const bo_match_writer *writer, bo_draft *out)
 {
-    const size_t label = (size_t)bo_rng_below(scribe->rng, 2);
+    const size_t label = (size_t)bo_rng_below(writer->rng, 2);
     const char begin[2] = {(char)('0' + label), '\t'};
-    BO_TRY(bo_buffer_append(scribe->context, &out->text, begin, 2));
-    draw_topic(scribe);
-    draw_source(scribe);
-    draw_document(scribe);
-    BO_TRY(write_document(scribe, '\t', &out->text));
-    const bool same_words = scribe->match->desc.same_words;
+    BO_TRY(bo_buffer_append(writer->context, &out->text, begin, 2));
+    draw_topic(writer);
+    draw_source(writer);
+    draw_document(writer);
+    BO_TRY(write_document(writer, '\t', &out->text));
+    const bool same_words = writer->match->desc.same_words;
     if (label == 0 && !same_words) {
-        draw_topic(scribe);
-        draw_source(scribe);
+        draw_topic(writer);
+        draw_source(writer);
     }
-    draw_document(scribe);
-    if (label == 0 && same_words) shuffle(scribe->rng, scribe->document, scribe->match->document);
-    BO_TRY(write_document(scribe, '\n', &out->text));
+    draw_document(writer);
+    if (label == 0 && same_words) shuffle(writer->rng, writer->document, writer->match->document);
+    BO_TRY(write_document(writer, '\n', &out->text));
     out->label = label;
     out->tokens = out->text.length - 4; /* without label, tabs and newline */
     out->kept = true;
@@ -429,15 +430,15 @@ static bo_status write_match(const bo_scribe *scribe, bo_draft *out)
 static bo_status draw_match(bo_context *context, const void *what, bo_rng *rng, bo_draft *out)
 {
     const bo_match *match = what;
-    bo_scribe scribe = {.context = context, .match = match, .rng = rng};
-    scribe.topic = bo_alloc_raw(context, match->desc.words, sizeof *scribe.topic, "a topic");
-    scribe.source = bo_alloc_raw(context, match->source, sizeof *scribe.source, "a source");
-    scribe.document = bo_alloc_raw(context, match->document, sizeof *scribe.document, "a document");
-    bo_status status = scribe.topic && scribe.source && scribe.document ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = write_match(&scribe, out);
-    bo_free(scribe.topic);
-    bo_free(scribe.source);
-    bo_free(scribe.document);
+    bo_match_writer writer = {.context = context, .match = match, .rng = rng};
+    writer.topic = bo_alloc_raw(context, match->desc.words, sizeof *writer.topic, "a topic");
+    writer.source = bo_alloc_raw(context, match->source, sizeof *writer.source, "a source");
+    writer.document = bo_alloc_raw(context, match->document, sizeof *writer.document, "a document");
+    bo_status status = writer.topic && writer.source && writer.document ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = write_match(&writer, out);
+    bo_free(writer.topic);
+    bo_free(writer.source);
+    bo_free(writer.document);
     return status;
 }
 
@@ -445,12 +446,12 @@ static bo_status draw_match(bo_context *context, const void *what, bo_rng *rng, 
 
 static bo_status check_match(bo_context *context, const bo_match_desc *desc)
 {
-    if (desc->words < 2 || desc->words > MOST_WORDS || desc->topic < 2 || desc->topic > MOST_TOPIC ||
+    if (desc->words < 2 || desc->words > MAX_WORDS || desc->topic < 2 || desc->topic > MAX_TOPIC ||
         desc->topic > desc->words)
         return bo_fail(context, BO_INVALID,
                        "topics of %zu out of %zu words: expected topics of 2 to %d words and a vocabulary of at least "
                        "as many, at most %d",
-                       desc->topic, desc->words, MOST_TOPIC, MOST_WORDS);
+                       desc->topic, desc->words, MAX_TOPIC, MAX_WORDS);
     if (!(desc->drop >= 0 && desc->drop <= 0.9) || !(desc->replace >= 0 && desc->replace <= 0.9) ||
         !(desc->shift >= 0 && desc->shift <= 4))
         return bo_fail(context, BO_INVALID,
@@ -470,7 +471,7 @@ bo_status bo_generate_match(bo_context *context, const bo_match_desc *desc, uint
     if (d->words == 0) d->words = 500;
     if (d->topic == 0) d->topic = d->words < 30 ? d->words : 30;
     BO_TRY(check_match(context, d));
-    for (match.orders = 1; match.letters < LEAST_LETTERS || match.orders < d->words;) match.orders *= ++match.letters;
+    for (match.orders = 1; match.letters < MIN_LETTERS || match.orders < d->words;) match.orders *= ++match.letters;
     match.document = (d->length + 1) / (match.letters + 1);
     if (match.document < 2)
         return bo_fail(context, BO_INVALID, "documents of %zu bytes: expected at least two words of %zu letters",
@@ -483,7 +484,7 @@ bo_status bo_generate_match(bo_context *context, const bo_match_desc *desc, uint
 /* ====================================================================================================================
  * Associative recall: key-value pairs among filler characters, and one key at the end. */
 
-enum { MOST_KEYS = 26 * 26 * 26, ANY = 0 };
+enum { MAX_KEYS = 26 * 26 * 26, ANY = 0 };
 
 /* A text is `length` tokens; a pair takes `pair` of them, and so does the question. */
 typedef struct bo_recall {
@@ -495,51 +496,51 @@ typedef struct bo_recall {
 
 /* A line in progress. cells[t]: the content at token t: the number of a pair, or one of the filler characters (FILL + 0
  * … 3). */
-typedef struct bo_riddle {
+typedef struct bo_recall_text {
     bo_context *context;
     const bo_recall *recall;
     bo_rng *rng;
     uint16_t *keys; /* of the pairs */
     uint8_t *values;
     uint16_t *cells; /* body */
-} bo_riddle;
+} bo_recall_text;
 
 static const char fill[] = {'.', ',', ':', ';'};
-enum { FILL = MOST_KEYS };
+enum { FILL = MAX_KEYS };
 
 /* ---- placement --------------------------------------------------------------------------------------------------- */
 
 /* Places pairs first … first + count - 1 in [begin, end), with all orders of pairs and fillers equally likely. */
-static void place_pairs(const bo_riddle *riddle, size_t first, size_t count, size_t begin, size_t end)
+static void place_pairs(const bo_recall_text *sample, size_t first, size_t count, size_t begin, size_t end)
 {
-    const size_t pair = riddle->recall->pair;
+    const size_t pair = sample->recall->pair;
     for (size_t places = end - begin - count * (pair - 1), at = begin; places > 0; --places) {
-        if (count > 0 && bo_rng_below(riddle->rng, places) < count) {
-            riddle->cells[at] = (uint16_t)first++;
+        if (count > 0 && bo_rng_below(sample->rng, places) < count) {
+            sample->cells[at] = (uint16_t)first++;
             at += pair;
             --count;
         } else {
-            riddle->cells[at++] = (uint16_t)(FILL + bo_rng_below(riddle->rng, sizeof fill));
+            sample->cells[at++] = (uint16_t)(FILL + bo_rng_below(sample->rng, sizeof fill));
         }
     }
 }
 
 /* Places pair 0 so that its value is `distance` tokens before the last one; the others are placed uniformly in the
  * remaining space. */
-static void place_around(const bo_riddle *riddle, size_t distance)
+static void place_around(const bo_recall_text *sample, size_t distance)
 {
-    const bo_recall *recall = riddle->recall;
-    const size_t pair = recall->pair, start = recall->desc.length - distance - pair, behind = start + pair;
-    const size_t others = recall->desc.pairs - 1;
-    size_t room[2] = {start / pair, (recall->body - behind) / pair}, before = 0;
-    for (size_t i = 0; i < others; ++i) {
-        const bool here = bo_rng_below(riddle->rng, room[0] + room[1]) < room[0];
-        before += here;
-        --room[here ? 0 : 1];
+    const bo_recall *recall = sample->recall;
+    const size_t pair = recall->pair, start = recall->desc.length - distance - pair, after_pair = start + pair;
+    const size_t other_pairs = recall->desc.pairs - 1;
+    size_t free_places[2] = {start / pair, (recall->body - after_pair) / pair}, before = 0;
+    for (size_t i = 0; i < other_pairs; ++i) {
+        const bool is_before = bo_rng_below(sample->rng, free_places[0] + free_places[1]) < free_places[0];
+        before += is_before;
+        --free_places[is_before ? 0 : 1];
     }
-    riddle->cells[start] = 0;
-    place_pairs(riddle, 1, before, 0, start);
-    place_pairs(riddle, 1 + before, others - before, behind, recall->body);
+    sample->cells[start] = 0;
+    place_pairs(sample, 1, before, 0, start);
+    place_pairs(sample, 1 + before, other_pairs - before, after_pair, recall->body);
 }
 
 /* ---- one line ---------------------------------------------------------------------------------------------------- */
@@ -550,66 +551,66 @@ static char value_sign(const bo_recall *recall, size_t value)
     return (char)(value < 10 ? '0' + value : 'A' + value - 10);
 }
 
-static bo_status write_key(const bo_riddle *riddle, char before, size_t pair, bo_buffer *text)
+static bo_status write_key(const bo_recall_text *sample, char before, size_t pair, bo_buffer *text)
 {
     char word[8] = {before};
-    size_t key = riddle->keys[pair];
-    const size_t width = riddle->recall->width;
+    size_t key = sample->keys[pair];
+    const size_t width = sample->recall->width;
     for (size_t i = width; i > 0; --i, key /= 26) word[i] = (char)('a' + key % 26);
-    return bo_buffer_append(riddle->context, text, before ? word : word + 1, before ? width + 1 : width);
+    return bo_buffer_append(sample->context, text, before ? word : word + 1, before ? width + 1 : width);
 }
 
-static bo_status write_cell(const bo_riddle *riddle, uint16_t cell, bo_buffer *text)
+static bo_status write_cell(const bo_recall_text *sample, uint16_t cell, bo_buffer *text)
 {
-    const bool words = riddle->recall->desc.words;
+    const bool words = sample->recall->desc.words;
     if (cell >= FILL) {
         const char sign[2] = {' ', fill[cell - FILL]};
-        return bo_buffer_append(riddle->context, text, words ? sign : sign + 1, words ? 2 : 1);
+        return bo_buffer_append(sample->context, text, words ? sign : sign + 1, words ? 2 : 1);
     }
-    const char value = value_sign(riddle->recall, riddle->values[cell]);
-    BO_TRY(write_key(riddle, words ? ' ' : 0, cell, text));
-    return bo_buffer_append(riddle->context, text, &value, 1);
+    const char value = value_sign(sample->recall, sample->values[cell]);
+    BO_TRY(write_key(sample, words ? ' ' : 0, cell, text));
+    return bo_buffer_append(sample->context, text, &value, 1);
 }
 
-static bo_status write_recall(const bo_riddle *riddle, size_t asked, bo_draft *out)
+static bo_status write_recall(const bo_recall_text *sample, size_t requested, bo_draft *out)
 {
-    const bo_recall *recall = riddle->recall;
-    const char begin[2] = {value_sign(recall, riddle->values[asked]), '\t'};
-    BO_TRY(bo_buffer_append(riddle->context, &out->text, begin, 2));
-    for (size_t at = 0; at < recall->body; at += riddle->cells[at] < FILL ? recall->pair : 1)
-        BO_TRY(write_cell(riddle, riddle->cells[at], &out->text));
-    BO_TRY(write_key(riddle, recall->desc.words ? ' ' : '?', asked, &out->text));
-    out->label = riddle->values[asked];
+    const bo_recall *recall = sample->recall;
+    const char begin[2] = {value_sign(recall, sample->values[requested]), '\t'};
+    BO_TRY(bo_buffer_append(sample->context, &out->text, begin, 2));
+    for (size_t at = 0; at < recall->body; at += sample->cells[at] < FILL ? recall->pair : 1)
+        BO_TRY(write_cell(sample, sample->cells[at], &out->text));
+    BO_TRY(write_key(sample, recall->desc.words ? ' ' : '?', requested, &out->text));
+    out->label = sample->values[requested];
     out->tokens = recall->desc.length;
     out->kept = true;
-    return bo_buffer_append(riddle->context, &out->text, "\n", 1);
+    return bo_buffer_append(sample->context, &out->text, "\n", 1);
 }
 
-static bo_status draw_riddle(const bo_riddle *riddle, bo_draft *out)
+static bo_status draw_recall_text(const bo_recall_text *sample, bo_draft *out)
 {
-    const bo_recall_desc *desc = &riddle->recall->desc;
-    draw_distinct(riddle->rng, desc->keys, desc->pairs, riddle->keys);
-    for (size_t i = 0; i < desc->pairs; ++i) riddle->values[i] = (uint8_t)bo_rng_below(riddle->rng, desc->values);
+    const bo_recall_desc *desc = &sample->recall->desc;
+    draw_distinct(sample->rng, desc->keys, desc->pairs, sample->keys);
+    for (size_t i = 0; i < desc->pairs; ++i) sample->values[i] = (uint8_t)bo_rng_below(sample->rng, desc->values);
     if (desc->farthest == ANY) {
-        place_pairs(riddle, 0, desc->pairs, 0, riddle->recall->body);
-        return write_recall(riddle, (size_t)bo_rng_below(riddle->rng, desc->pairs), out);
+        place_pairs(sample, 0, desc->pairs, 0, sample->recall->body);
+        return write_recall(sample, (size_t)bo_rng_below(sample->rng, desc->pairs), out);
     }
-    place_around(riddle, desc->nearest + (size_t)bo_rng_below(riddle->rng, desc->farthest - desc->nearest + 1));
-    return write_recall(riddle, 0, out);
+    place_around(sample, desc->nearest + (size_t)bo_rng_below(sample->rng, desc->farthest - desc->nearest + 1));
+    return write_recall(sample, 0, out);
 }
 
 static bo_status draw_recall(bo_context *context, const void *what, bo_rng *rng, bo_draft *out)
 {
     const bo_recall *recall = what;
-    bo_riddle riddle = {.context = context, .recall = recall, .rng = rng};
-    riddle.keys = bo_alloc_raw(context, recall->desc.keys, sizeof *riddle.keys, "keys");
-    riddle.values = bo_alloc_raw(context, recall->desc.pairs, sizeof *riddle.values, "values");
-    riddle.cells = bo_alloc_raw(context, recall->body, sizeof *riddle.cells, "a text");
-    bo_status status = riddle.keys && riddle.values && riddle.cells ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = draw_riddle(&riddle, out);
-    bo_free(riddle.keys);
-    bo_free(riddle.values);
-    bo_free(riddle.cells);
+    bo_recall_text sample = {.context = context, .recall = recall, .rng = rng};
+    sample.keys = bo_alloc_raw(context, recall->desc.keys, sizeof *sample.keys, "keys");
+    sample.values = bo_alloc_raw(context, recall->desc.pairs, sizeof *sample.values, "values");
+    sample.cells = bo_alloc_raw(context, recall->body, sizeof *sample.cells, "a text");
+    bo_status status = sample.keys && sample.values && sample.cells ? BO_OK : BO_MEMORY;
+    if (status == BO_OK) status = draw_recall_text(&sample, out);
+    bo_free(sample.keys);
+    bo_free(sample.values);
+    bo_free(sample.cells);
     return status;
 }
 
@@ -619,11 +620,11 @@ static bo_status check_recall(bo_context *context, const bo_recall *recall)
 {
     const bo_recall_desc *desc = &recall->desc;
     const size_t pair = recall->pair, values = desc->words ? 26 : BO_GENERATED_CLASSES;
-    if (desc->keys > MOST_KEYS || desc->pairs > desc->keys)
+    if (desc->keys > MAX_KEYS || desc->pairs > desc->keys)
         return bo_fail(context, BO_INVALID,
                        "%zu pairs with different keys out of %zu: expected at least as many keys "
                        "as pairs, at most %d",
-                       desc->pairs, desc->keys, MOST_KEYS);
+                       desc->pairs, desc->keys, MAX_KEYS);
     if (desc->values < 2 || desc->values > values)
         return bo_fail(context, BO_INVALID, "%zu values: expected 2 to %zu", desc->values, values);
     /* A pair at a given position may leave space for less than one pair on each side. */
@@ -652,7 +653,7 @@ bo_status bo_generate_recall(bo_context *context, const bo_recall_desc *desc, ui
     if (d->values == 0) d->values = 10;
     if (d->farthest == 0) d->farthest = d->nearest;
     if (d->nearest == 0) d->nearest = d->farthest;
-    for (size_t most = 26; most < d->keys && most < MOST_KEYS; most *= 26) ++recall.width;
+    for (size_t capacity = 26; capacity < d->keys && capacity < MAX_KEYS; capacity *= 26) ++recall.width;
     recall.pair = d->words ? 1 : recall.width + 1;
     BO_TRY(check_recall(context, &recall));
     recall.body = d->length - recall.pair;

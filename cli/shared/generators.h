@@ -29,9 +29,9 @@ typedef bool (*bo_write_fn)(void *user, const char *lines, size_t bytes);
  *
  * A token is a byte: digits, the operations m M d s, and ] for the end of one. [MIN 4 [MAX 2 3 ] 1 ] is m4M23]1]. */
 typedef struct bo_listops_desc {
-    size_t least, most;      /* (default: 500 and 2000) */
-    size_t depth, arguments; /* at most 64 each (default: 10 and 10) */
-    bool words;              /* tokens are words between blanks, as in the brackets above */
+    size_t min_tokens, max_tokens; /* (default: 500 and 2000) */
+    size_t depth, arguments;       /* at most 64 each (default: 10 and 10) */
+    bool words;                    /* tokens are words between blanks, as in the brackets above */
 } bo_listops_desc;
 bo_status bo_generate_listops(bo_context *context, const bo_listops_desc *desc, uint64_t count, uint64_t seed,
                               bo_write_fn write, void *user, bo_generated *made);

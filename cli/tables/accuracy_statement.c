@@ -20,13 +20,13 @@ void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy)
 }
 
 /* Compares the measured error with the predicted error of independent frequencies. */
-static int compare_draws(char *text, size_t room, const bo_features_accuracy *accuracy, bo_draw draw)
+static int compare_draws(char *text, size_t size, const bo_features_accuracy *accuracy, bo_draw draw)
 {
     double change = 100 * (1 - accuracy->ratio);
     if (fabs(change) < 5)
-        return snprintf(text, room, " The variance formula predicts %s, which agrees with the measurement.",
+        return snprintf(text, size, " The variance formula predicts %s, which agrees with the measurement.",
                         cli_significant(accuracy->predicted_rms, 3).s);
-    return snprintf(text, room,
+    return snprintf(text, size,
                     " Independent frequencies would have an error of %s; the error of this %s draw is %.0f%% %s.",
                     cli_significant(accuracy->predicted_rms, 3).s, bo_enum_name(BO_ENUM_DRAW, draw), fabs(change),
                     change > 0 ? "smaller" : "larger");

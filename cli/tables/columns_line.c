@@ -26,9 +26,9 @@ static bool is_plain(const bo_schema_column_info *column)
     return column->use == BO_USE_NUMBER && column->missing == 0;
 }
 
-static cli_word name_of(const bo_schema_column_info *column, size_t index)
+static cli_short_text name_of(const bo_schema_column_info *column, size_t index)
 {
-    cli_word name;
+    cli_short_text name;
     if (column->name)
         snprintf(name.s, sizeof name.s, "%.*s", (int)sizeof name.s - 1, column->name);
     else
@@ -36,7 +36,7 @@ static cli_word name_of(const bo_schema_column_info *column, size_t index)
     return name;
 }
 
-static const char *use_words(bo_column_use use, size_t count)
+static const char *use_phrase(bo_column_use use, size_t count)
 {
     if (use == BO_USE_NUMBER) return count == 1 ? "number" : "numbers";
     if (use == BO_USE_BOOLEAN) return count == 1 ? "boolean" : "booleans";
@@ -67,7 +67,7 @@ static void add_use(line *to, const bo_schema *schema, bo_column_use use)
     for (size_t i = 0; bo_schema_column(schema, i, &column); i++)
         if (column.use == use) count++, inputs += column.inputs;
     if (count == 0 || use == BO_USE_TARGET) return;
-    add(to, "%s%s %s", to->used ? ", " : "", cli_count(count).s, use_words(use, count));
+    add(to, "%s%s %s", to->used ? ", " : "", cli_count(count).s, use_phrase(use, count));
     if (use == BO_USE_NUMBER || use == BO_USE_BOOLEAN) return;
     add(to, " (");
     if (use == BO_USE_ONE_HOT || use == BO_USE_DATE)
@@ -90,7 +90,7 @@ static void add_missing(line *to, const bo_schema *schema)
     if (count) add(to, count > NAMES_SHOWN ? ", ...)" : ")");
 }
 
-void cli_columns_say(cli_session *session, const bo_schema *schema)
+void cli_columns_report(cli_session *session, const bo_schema *schema)
 {
     line text = {.used = 0};
     bo_schema_column_info column;
@@ -100,7 +100,7 @@ void cli_columns_say(cli_session *session, const bo_schema *schema)
     if (plain) return;
     for (int use = BO_USE_NUMBER; use <= BO_USE_NOTHING; use++) add_use(&text, schema, (bo_column_use)use);
     add_missing(&text, schema);
-    cli_say(session, "Columns     %s", text.text);
+    cli_note(session, "Columns     %s", text.text);
 }
 
 void cli_columns_json(cli_json *json, const bo_schema *schema)

@@ -6,7 +6,7 @@
 #include "../common/json.h"
 
 /* "Columns 8 numbers, 1 one-hot (5 inputs), 1 left out (id: row numbers)"; nothing if all columns are plain numbers. */
-void cli_columns_say(cli_session *session, const bo_schema *schema);
+void cli_columns_report(cli_session *session, const bo_schema *schema);
 /* Members "number_columns" and "columns": a list of those that are not plain numbers. */
 void cli_columns_json(cli_json *json, const bo_schema *schema);
 

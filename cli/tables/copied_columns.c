@@ -65,12 +65,12 @@ bool cli_copied_next(cli_session *session, cli_copied *copied)
     return true;
 }
 
-const char *cli_copied_name(const cli_copied *copied, size_t index, char room[CLI_NAME])
+const char *cli_copied_name(const cli_copied *copied, size_t index, char buffer[CLI_NAME])
 {
     const char *name = bo_reader_column(copied->reader, copied->columns[index]);
     if (name) return name;
-    snprintf(room, CLI_NAME, "column %zu", copied->columns[index]);
-    return room;
+    snprintf(buffer, CLI_NAME, "column %zu", copied->columns[index]);
+    return buffer;
 }
 
 void cli_copied_close(cli_copied *copied)

@@ -17,7 +17,7 @@ typedef struct cli_copied {
 bool cli_copied_open(cli_session *session, cli_copied *copied, const char *path, bo_format format, const char *list);
 /* Reads the cells of the next row. */
 bool cli_copied_next(cli_session *session, cli_copied *copied);
-const char *cli_copied_name(const cli_copied *copied, size_t index, char room[CLI_NAME]);
+const char *cli_copied_name(const cli_copied *copied, size_t index, char buffer[CLI_NAME]);
 void cli_copied_close(cli_copied *copied);
 
 #endif

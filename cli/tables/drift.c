@@ -93,18 +93,19 @@ static int drift(void *given, const cli_common *common, const cli_arguments *arg
 {
     const cli_drift_options *o = given;
     if (arguments->count != 2)
-        return cli_wrong_use("drift", "expected two files, A and B, found %zu argument%s", arguments->count,
-                             arguments->count == 1 ? "" : "s");
+        return cli_usage_error("drift", "expected two files, A and B, found %zu argument%s", arguments->count,
+                               arguments->count == 1 ? "" : "s");
     if (strcmp(arguments->items[0], "-") == 0 && strcmp(arguments->items[1], "-") == 0)
-        return cli_wrong_use("drift", "A and B are both standard input (-); use a file for one of them");
+        return cli_usage_error("drift", "A and B are both standard input (-); use a file for one of them");
     if (o->p_value == BO_P_VALUE_ASYMPTOTIC && CLI_GIVEN(o, permutations))
-        return cli_wrong_use("drift", "--permutations applies to --p-value permutation only");
-    const double least = 1 / (1 + (double)o->permutations);
-    if (o->p_value == BO_P_VALUE_PERMUTATION && o->alpha < least)
-        return cli_wrong_use("drift",
-                             "--alpha %g: expected at least %.3g, the smallest p-value of %zu permutations; give more "
-                             "--permutations, or --p-value asymptotic",
-                             o->alpha, least, o->permutations);
+        return cli_usage_error("drift", "--permutations applies to --p-value permutation only");
+    const double min_p = 1 / (1 + (double)o->permutations);
+    if (o->p_value == BO_P_VALUE_PERMUTATION && o->alpha < min_p)
+        return cli_usage_error(
+            "drift",
+            "--alpha %g: expected at least %.3g, the smallest p-value of %zu permutations; give more "
+            "--permutations, or --p-value asymptotic",
+            o->alpha, min_p, o->permutations);
     cli_session session;
     if (!cli_session_open(&session, "drift", common, false)) return CLI_FAILED;
     cli_drift_table table = {.session = &session, .options = o, .paths = {arguments->items[0], arguments->items[1]}};
@@ -134,9 +135,9 @@ static const cli_option rows[] = {
     CHOICE("kernel", "K", cli_drift_options, kernel, BO_ENUM_KERNEL,
            "kernel, the similarity of two rows; rational-quadratic averages over bandwidths, linear compares means",
            .without = 1u << BO_KERNEL_CUSTOM, .initial = "rbf"),
-    COUNT("features", "R", cli_drift_options, features, "number of random features", .low = 1, .otherwise = "512"),
+    COUNT("features", "R", cli_drift_options, features, "number of random features", .low = 1, .default_text = "512"),
     REAL_OR_AUTO("gamma", cli_drift_options, gamma, "bandwidth gamma of the kernel, applied to standardized columns",
-                 .otherwise = "the median heuristic on rows of both tables"),
+                 .default_text = "the median heuristic on rows of both tables"),
     SECTION("Data"),
     TEXT("drop", "COLS", cli_drift_options, drop, "columns to ignore, by name or index in A"),
     FLAG("common", cli_drift_options, common, "compare the columns that both files have"),
@@ -162,8 +163,8 @@ const cli_usage cli_drift_usage = {
                 "  bochner drift january.csv february.csv --drop id --p-value asymptotic --exit-code\n"
                 "  bochner drift january.csv february.csv --alpha 0.01 --json\n",
     .groups = {{rows, 0}},
-    .essential = {"p-value", "permutations", "alpha", "exit-code", "kernel", "features", "gamma", "drop", "common",
-                  "categorical", "columns", "seed", "json"},
+    .short_help = {"p-value", "permutations", "alpha", "exit-code", "kernel", "features", "gamma", "drop", "common",
+                   "categorical", "columns", "seed", "json"},
 };
 
 int cli_drift(int argc, char **argv)

@@ -40,7 +40,7 @@ typedef struct cli_drift_part {
     bool category, date; /* neither: numbers */
     int form;            /* of dates, the index of bo_text_meaning.date; their numbers are days since 1970-01-01 */
     /* What the first pass saw: numbers; texts, those that are dates in each form, and those that may be numbers. */
-    size_t numbers, texts, dates[3], words, infinite;
+    size_t numbers, texts, dates[3], missing_texts, infinite;
     double wide; /* the last number beyond the range, or 0 */
     int wide_side;
     cli_labels labels;

@@ -57,7 +57,7 @@ static double share(const cli_drift_table *table, const struct cli_label *label,
     return (double)label->count[side] / (double)table->rows[side];
 }
 
-static const struct cli_label *most_changed(const cli_drift_table *table, const cli_labels *labels)
+static const struct cli_label *largest_change(const cli_drift_table *table, const cli_labels *labels)
 {
     const struct cli_label *best = NULL;
     for (size_t i = 0; i < labels->count; i++) {
@@ -70,17 +70,17 @@ static const struct cli_label *most_changed(const cli_drift_table *table, const 
 }
 
 /* Counts the labels that only one side has; `names` receives the first few, most frequent first. */
-static size_t only_in(const cli_labels *labels, int side, const struct cli_label **names, size_t room)
+static size_t only_in(const cli_labels *labels, int side, const struct cli_label **names, size_t capacity)
 {
     size_t count = 0, kept = 0;
     for (size_t i = 0; i < labels->count; i++) {
         const struct cli_label *label = &labels->items[i];
         if (label->count[1 - side] || !label->count[side]) continue;
         count++;
-        size_t place = kept < room ? kept++ : room;
-        if (place == room) {
-            if (names[room - 1]->count[side] >= label->count[side]) continue;
-            place = room - 1;
+        size_t place = kept < capacity ? kept++ : capacity;
+        if (place == capacity) {
+            if (names[capacity - 1]->count[side] >= label->count[side]) continue;
+            place = capacity - 1;
         }
         for (; place > 0 && names[place - 1]->count[side] < label->count[side]; place--)
             names[place] = names[place - 1];
@@ -109,7 +109,7 @@ static void print_new(const cli_labels *labels, int side)
 
 static void print_category(const cli_drift_table *table, const cli_labels *labels)
 {
-    const struct cli_label *label = most_changed(table, labels);
+    const struct cli_label *label = largest_change(table, labels);
     char clean[48] = "";
     if (label) cli_clean(label->text, clean, sizeof clean);
     if (label) printf("%s: %.1f%% -> %.1f%%", clean, 100 * share(table, label, 0), 100 * share(table, label, 1));
@@ -191,7 +191,8 @@ void cli_drift_print(const cli_drift_result *result)
         const double p = result->columns[column].p_adjusted;
         char name[NAME_WIDTH * 4];
         cli_clean(table->parts[column].name, name, sizeof name);
-        printf("%s%*s  %-10s%s ", name, (int)(cli_letters(name) < NAME_WIDTH ? NAME_WIDTH - cli_letters(name) : 0), "",
+        printf("%s%*s  %-10s%s ", name,
+               (int)(cli_display_width(name) < NAME_WIDTH ? NAME_WIDTH - cli_display_width(name) : 0), "",
                p < 1e-300 ? "<1e-300" : cli_significant(p, 3).s, p <= alpha ? "*" : " ");
         print_facts(result, column);
     }
@@ -217,14 +218,14 @@ static void numbers_json(const cli_drift_result *result, size_t column, cli_json
 
 static void labels_json(const cli_drift_result *result, size_t column, cli_json *json)
 {
-    enum { ROOM = 20 };
+    enum { MAX_NAMES = 20 };
     const cli_labels *labels = &result->table->parts[column].labels;
-    const struct cli_label *names[ROOM];
+    const struct cli_label *names[MAX_NAMES];
     cli_json_add_count(json, "categories", labels->count);
     for (int side = 0; side < 2; side++) {
-        const size_t count = only_in(labels, side, names, ROOM);
+        const size_t count = only_in(labels, side, names, MAX_NAMES);
         cli_json_array(json, side ? "only_in_b" : "only_in_a");
-        for (size_t i = 0; i < count && i < ROOM; i++) cli_json_add_text(json, NULL, names[i]->text);
+        for (size_t i = 0; i < count && i < MAX_NAMES; i++) cli_json_add_text(json, NULL, names[i]->text);
         cli_json_end(json);
     }
 }

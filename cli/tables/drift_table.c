@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE_ROWS = 5000, SAMPLE_NUMBERS = 1 << 23, MOST_LABELS = 1 << 17, BLOCK = 2048 };
+enum { SAMPLE_ROWS = 5000, SAMPLE_NUMBERS = 1 << 23, MAX_LABELS = 1 << 17, BLOCK = 2048 };
 
 static bool failed(cli_drift_table *table, bo_status status)
 {
@@ -226,13 +226,13 @@ static bool match_columns(cli_drift_table *table)
 {
     const cli_drift_options *o = table->options;
     const size_t columns = bo_reader_describe(table->readers[0])->columns,
-                 others = bo_reader_describe(table->readers[1])->columns;
+                 other_columns = bo_reader_describe(table->readers[1])->columns;
     const bool named = is_named(table), automatic = o->categorical && strcmp(o->categorical, "auto") == 0;
-    if (!named && columns != others) {
+    if (!named && columns != other_columns) {
         cli_fail(table->session,
                  "%s: expected %zu columns, as in %s, found %zu; columns are matched by position, "
                  "because not both files have names",
-                 table->paths[1], columns, table->paths[0], others);
+                 table->paths[1], columns, table->paths[0], other_columns);
         return false;
     }
     column_marks dropped = marks_create(table), categorical = marks_create(table);
@@ -265,12 +265,12 @@ void cli_drift_close(cli_drift_table *table)
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
 /* The label of a cell of a column of categories; NULL: a missing value. */
-static const char *cell_text(double value, const char *text, char room[32])
+static const char *cell_text(double value, const char *text, char buffer[32])
 {
     if (text) return text;
     if (isnan(value)) return NULL;
-    snprintf(room, 32, "%.15g", value);
-    return room;
+    snprintf(buffer, 32, "%.15g", value);
+    return buffer;
 }
 
 /* The index of a label. */
@@ -279,9 +279,9 @@ static bool observe_label(cli_drift_table *table, cli_drift_part *part, int side
     struct cli_label *item = label_of(&part->labels, label, true);
     item->count[side]++;
     *out = (double)(item - part->labels.items);
-    if (part->labels.count <= MOST_LABELS) return true;
+    if (part->labels.count <= MAX_LABELS) return true;
     cli_fail(table->session, "column '%s': expected at most %d different texts, found more; use --drop '%s'",
-             part->name, MOST_LABELS, part->name);
+             part->name, MAX_LABELS, part->name);
     return false;
 }
 
@@ -315,7 +315,7 @@ static bool observe_text(cli_drift_table *table, cli_drift_part *part, int side,
         part->infinite++;
         observe_wide(part, side, value);
     } else if (meaning.missing) {
-        part->words++;
+        part->missing_texts++;
         part->sums[side].missing++;
     } else {
         part->texts++;
@@ -336,8 +336,8 @@ static double date_of(const cli_drift_part *part, const char *text)
 /* A number, or the index of a label, which becomes its code later. */
 static bool observe(cli_drift_table *table, cli_drift_part *part, int side, double value, const char *text, double *out)
 {
-    char room[32];
-    const char *label = part->category ? cell_text(value, text, room) : NULL;
+    char buffer[32];
+    const char *label = part->category ? cell_text(value, text, buffer) : NULL;
     *out = NAN;
     if (label) return observe_label(table, part, side, label, out);
     if (!part->category && !part->date && text && !isfinite(value))
@@ -354,15 +354,15 @@ static bool observe(cli_drift_table *table, cli_drift_part *part, int side, doub
 }
 
 /* Reservoir sampling (Vitter 1985, algorithm R): the place of this row in the sample, or SIZE_MAX. */
-static size_t sample_place(cli_drift_table *table, int side, size_t room)
+static size_t sample_place(cli_drift_table *table, int side, size_t capacity)
 {
     const size_t row = table->rows[side];
-    if (row < room) return table->sample_rows[side]++;
+    if (row < capacity) return table->sample_rows[side]++;
     const size_t place = cli_random_below(&table->random, row + 1);
-    return place < room ? place : SIZE_MAX;
+    return place < capacity ? place : SIZE_MAX;
 }
 
-static bool scan_side(cli_drift_table *table, int side, size_t room)
+static bool scan_side(cli_drift_table *table, int side, size_t capacity)
 {
     bo_context *context = table->session->context;
     double *row = cli_allocate(table->columns, sizeof *row, "a row");
@@ -377,7 +377,7 @@ static bool scan_side(cli_drift_table *table, int side, size_t room)
                 const size_t cell = r * block.columns + part->at[side];
                 ok = observe(table, part, side, block.cells[cell], block.text ? block.text[cell] : NULL, &row[j]);
             }
-            const size_t place = sample_place(table, side, room);
+            const size_t place = sample_place(table, side, capacity);
             if (place != SIZE_MAX)
                 memcpy(table->sample[side] + place * table->columns, row, table->columns * sizeof *row);
             table->rows[side]++;
@@ -389,7 +389,7 @@ static bool scan_side(cli_drift_table *table, int side, size_t room)
     return ok;
 }
 
-static bool scan_once(cli_drift_table *table, size_t room)
+static bool scan_once(cli_drift_table *table, size_t capacity)
 {
     for (size_t j = 0; j < table->columns; j++) {
         labels_free(&table->parts[j].labels);
@@ -397,7 +397,7 @@ static bool scan_once(cli_drift_table *table, size_t room)
     }
     for (int side = 0; side < 2; side++) {
         table->rows[side] = table->sample_rows[side] = 0;
-        if (!scan_side(table, side, room)) return false;
+        if (!scan_side(table, side, capacity)) return false;
         if (failed(table, bo_reader_rewind(table->session->context, table->readers[side]))) return false;
         if (table->rows[side] >= 2) continue;
         cli_fail(table->session, "%s: expected at least 2 rows, found %zu", table->paths[side], table->rows[side]);
@@ -458,18 +458,19 @@ static bool decide(cli_drift_table *table, cli_drift_part *part, bool *again)
     part->form = find_form(part);
     part->date = part->form >= 0;
     part->category = !part->date;
-    *again |= part->date || part->numbers || part->words || part->infinite || part->dates[0] || part->dates[1] ||
-              part->dates[2];
+    *again |= part->date || part->numbers || part->missing_texts || part->infinite || part->dates[0] ||
+              part->dates[1] || part->dates[2];
     return true;
 }
 
 bool cli_drift_scan(cli_drift_table *table)
 {
-    const size_t most = SAMPLE_NUMBERS / table->columns + 2, room = most < SAMPLE_ROWS ? most : SAMPLE_ROWS;
+    const size_t fitting_rows = SAMPLE_NUMBERS / table->columns + 2,
+                 capacity = fitting_rows < SAMPLE_ROWS ? fitting_rows : SAMPLE_ROWS;
     for (int side = 0; side < 2; side++)
-        table->sample[side] = cli_allocate(room * table->columns, sizeof(double), "a sample of the rows");
+        table->sample[side] = cli_allocate(capacity * table->columns, sizeof(double), "a sample of the rows");
     for (bool again = true; again;) {
-        if (!scan_once(table, room)) return false;
+        if (!scan_once(table, capacity)) return false;
         again = false;
         for (size_t j = 0; j < table->columns; j++)
             if (!decide(table, &table->parts[j], &again)) return false;
@@ -485,17 +486,17 @@ double *cli_drift_pool(cli_drift_table *table, size_t *rows)
     const size_t columns = table->columns;
     double *pool = cli_allocate((table->sample_rows[0] + table->sample_rows[1]) * columns, sizeof *pool, "a sample");
     /* as many rows of each side as its share of all rows allows */
-    double most = INFINITY;
+    double scale = INFINITY;
     for (int side = 0; side < 2; side++)
-        most = fmin(most, (double)table->sample_rows[side] * all / (double)table->rows[side]);
+        scale = fmin(scale, (double)table->sample_rows[side] * all / (double)table->rows[side]);
     *rows = 0;
     for (int side = 0; side < 2; side++) {
-        size_t left = table->sample_rows[side], take = (size_t)(most * (double)table->rows[side] / all + 0.5);
-        if (take < 1) take = 1;
-        for (size_t i = 0; i < table->sample_rows[side] && take > 0; i++, left--) {
-            if (cli_random_below(&table->random, left) >= take) continue; /* selection sampling */
+        size_t left = table->sample_rows[side], remaining = (size_t)(scale * (double)table->rows[side] / all + 0.5);
+        if (remaining < 1) remaining = 1;
+        for (size_t i = 0; i < table->sample_rows[side] && remaining > 0; i++, left--) {
+            if (cli_random_below(&table->random, left) >= remaining) continue; /* selection sampling */
             memcpy(pool + (*rows)++ * columns, table->sample[side] + i * columns, columns * sizeof *pool);
-            take--;
+            remaining--;
         }
     }
     return pool;
@@ -505,10 +506,10 @@ double *cli_drift_pool(cli_drift_table *table, size_t *rows)
 
 static double encode(cli_drift_part *part, double value, const char *text)
 {
-    char room[32];
+    char buffer[32];
     if (part->date && text) return date_of(part, text);
     if (!part->category) return value;
-    const char *label = cell_text(value, text, room);
+    const char *label = cell_text(value, text, buffer);
     const struct cli_label *item = label ? label_of(&part->labels, label, false) : NULL;
     return item ? (double)item->code : NAN;
 }

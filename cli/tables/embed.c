@@ -17,7 +17,7 @@ typedef struct embed_job {
     bo_data *data;     /* in memory; NULL: the table is read in blocks */
     bo_schema *schema; /* owned unless data is set */
     bo_embedding *embedding;
-    cli_answers coordinates, pre_images;
+    cli_predictions coordinates, pre_images;
     double *c, *error, *x, *row; /* of a block */
     cli_embed_result result;
 } embed_job;
@@ -35,8 +35,8 @@ static const bo_schema *schema_of(const embed_job *job)
 
 static size_t block_rows(const embed_job *job)
 {
-    const size_t most = BLOCK_NUMBERS / bo_schema_describe(schema_of(job))->inputs + 1;
-    return most < BLOCK ? most : BLOCK;
+    const size_t fitting_rows = BLOCK_NUMBERS / bo_schema_describe(schema_of(job))->inputs + 1;
+    return fitting_rows < BLOCK ? fitting_rows : BLOCK;
 }
 
 /* ---- fitting ----------------------------------------------------------------------------------------------------- */
@@ -111,15 +111,16 @@ static bool fit_stream(embed_job *job)
     size_t *counts = cli_allocate(job->source.files, sizeof(size_t), "row counts"), all = 0;
     bo_status status = bo_table_count(context, &job->source, job->schema, counts);
     for (size_t i = 0; status == BO_OK && i < job->source.files; i++) all += counts[i];
-    const size_t want = job->options->sample < all ? job->options->sample : all;
-    float *x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
-    double *y = cli_allocate(want * bo_schema_describe(job->schema)->targets, sizeof(double), "a sample of the rows");
+    const size_t sample_rows = job->options->sample < all ? job->options->sample : all;
+    float *x = cli_allocate(sample_rows * dim, sizeof(float), "a sample of the rows");
+    double *y =
+        cli_allocate(sample_rows * bo_schema_describe(job->schema)->targets, sizeof(double), "a sample of the rows");
     bo_samples sample = {
         .dim = dim, .x = x, .common_unit = bo_schema_describe(job->schema)->common_unit, .schema = job->schema};
     bo_fitting *fitting = NULL;
     const bo_embedding_desc desc = describe(job);
     if (status == BO_OK)
-        status = bo_table_sample(context, &job->source, job->schema, counts, want, x, y, NULL, &sample.rows);
+        status = bo_table_sample(context, &job->source, job->schema, counts, sample_rows, x, y, NULL, &sample.rows);
     if (status == BO_OK) status = bo_embedding_fitting_create(context, &desc, &sample, &fitting);
     if (status == BO_OK) status = pass(job, "fitting", add_block, fitting);
     if (status == BO_OK) status = bo_embedding_fitting_finish(context, fitting, &job->embedding);
@@ -148,21 +149,21 @@ static bool load(embed_job *job)
 
 /* ---- coordinates ------------------------------------------------------------------------------------------------- */
 
-static const char *coordinate_name(const void *user, size_t index, char room[CLI_NAME])
+static const char *coordinate_name(const void *user, size_t index, char buffer[CLI_NAME])
 {
     const embed_job *job = user;
     if (index == bo_embedding_describe(job->embedding)->components) return "error";
-    snprintf(room, CLI_NAME, "c%zu", index + 1);
-    return room;
+    snprintf(buffer, CLI_NAME, "c%zu", index + 1);
+    return buffer;
 }
 
-static const char *input_name(const void *user, size_t index, char room[CLI_NAME])
+static const char *input_name(const void *user, size_t index, char buffer[CLI_NAME])
 {
     const embed_job *job = user;
     const char *name = cli_input_name(schema_of(job), index);
-    snprintf(room, CLI_NAME, "%s", name ? name : "");
-    if (!name) snprintf(room, CLI_NAME, "column %zu", index);
-    return room;
+    snprintf(buffer, CLI_NAME, "%s", name ? name : "");
+    if (!name) snprintf(buffer, CLI_NAME, "column %zu", index);
+    return buffer;
 }
 
 static bool open_outputs(embed_job *job)
@@ -173,23 +174,23 @@ static bool open_outputs(embed_job *job)
     job->c = cli_allocate(rows * report->components, sizeof(double), "coordinates");
     job->error = cli_allocate(rows, sizeof(double), "coordinates");
     job->row = cli_allocate(report->components + 1, sizeof(double), "coordinates");
-    job->coordinates = (cli_answers){.session = job->session,
-                                     .out = o->out,
-                                     .numbers = report->components + o->error,
-                                     .name = coordinate_name,
-                                     .user = job,
-                                     .item = sizeof(double),
-                                     .key = "coordinates"};
-    if (!cli_answers_open(&job->coordinates)) return false;
+    job->coordinates = (cli_predictions){.session = job->session,
+                                         .out = o->out,
+                                         .numbers = report->components + o->error,
+                                         .name = coordinate_name,
+                                         .user = job,
+                                         .item = sizeof(double),
+                                         .key = "coordinates"};
+    if (!cli_predictions_open(&job->coordinates)) return false;
     if (!o->reconstruct) return true;
     job->x = cli_allocate(rows * report->dim, sizeof(double), "pre-images");
-    job->pre_images = (cli_answers){.session = job->session,
-                                    .out = o->reconstruct,
-                                    .numbers = report->dim,
-                                    .name = input_name,
-                                    .user = job,
-                                    .item = sizeof(double)};
-    return cli_answers_open(&job->pre_images);
+    job->pre_images = (cli_predictions){.session = job->session,
+                                        .out = o->reconstruct,
+                                        .numbers = report->dim,
+                                        .name = input_name,
+                                        .user = job,
+                                        .item = sizeof(double)};
+    return cli_predictions_open(&job->pre_images);
 }
 
 /* Writes the coordinates of a block. BO_IO: a message was printed already. */
@@ -212,11 +213,12 @@ static bo_status write_block(embed_job *job, void *stopped, size_t rows, const f
         job->result.error += job->error[i];
         for (size_t k = 0; k < components; k++)
             job->result.inside += job->c[i * components + k] * job->c[i * components + k];
-        written = cli_answers_row(&job->coordinates, 0, job->row) &&
-                  (!job->x || cli_answers_row(&job->pre_images, 0, job->x + i * dim));
+        written = cli_predictions_row(&job->coordinates, 0, job->row) &&
+                  (!job->x || cli_predictions_row(&job->pre_images, 0, job->x + i * dim));
     }
     job->result.rows += rows;
-    written = written && cli_answers_flush(&job->coordinates) && (!job->x || cli_answers_flush(&job->pre_images));
+    written =
+        written && cli_predictions_flush(&job->coordinates) && (!job->x || cli_predictions_flush(&job->pre_images));
     *(bool *)stopped = !written;
     return written ? BO_OK : BO_IO;
 }
@@ -236,7 +238,7 @@ static bool write_all(embed_job *job)
         status = pass(job, "embedding", write_block, &stopped);
     }
     if (stopped || failed(job, status)) return false;
-    return cli_answers_end(&job->coordinates) && (!job->x || cli_answers_end(&job->pre_images));
+    return cli_predictions_end(&job->coordinates) && (!job->x || cli_predictions_end(&job->pre_images));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -245,9 +247,9 @@ static bool save(embed_job *job)
 {
     const char *path = job->options->save;
     if (!path) return true;
-    return !failed(job, cli_wrote(job->session, path,
-                                  bo_embedding_save(job->session->context, job->embedding, schema_of(job),
-                                                    &(bo_sink){.path = path})));
+    return !failed(job, cli_record_output(job->session, path,
+                                          bo_embedding_save(job->session->context, job->embedding, schema_of(job),
+                                                            &(bo_sink){.path = path})));
 }
 
 static int run(embed_job *job)
@@ -262,12 +264,12 @@ static int run(embed_job *job)
     if (!save(job) || !open_outputs(job) || !write_all(job)) return CLI_FAILED;
     job->result.embedding = job->embedding;
     if (session->common.json)
-        cli_embed_json(&job->result, o, cli_answers_json(&job->coordinates));
+        cli_embed_json(&job->result, o, cli_predictions_json(&job->coordinates));
     else if (!session->common.quiet)
         cli_embed_print(&job->result, o, o->out ? stdout : stderr);
     if (o->save && !o->model) {
-        char *model = cli_quoted_word(o->save), *data = cli_quoted_word(job->result.data);
-        cli_say_next(session, "bochner embed %s --model %s --out coordinates.csv", data, model);
+        char *model = cli_shell_quoted(o->save), *data = cli_shell_quoted(job->result.data);
+        cli_suggest_next(session, "bochner embed %s --model %s --out coordinates.csv", data, model);
         free(model);
         free(data);
     }
@@ -298,19 +300,19 @@ static const char *fit_option(const cli_embed_options *o)
 static int check(const cli_embed_options *o, const cli_arguments *files)
 {
     if (files->count == 0)
-        return cli_wrong_use(
+        return cli_usage_error(
             "embed", "expected a file, found none (example: bochner embed data.csv --components 2 --out c.csv)");
     const char *other = o->model ? fit_option(o) : NULL;
     if (other)
-        return cli_wrong_use("embed", "--%s: the components are those of --model; it applies to a fit only", other);
-    int status = cli_answers_check_name("embed", o->out);
+        return cli_usage_error("embed", "--%s: the components are those of --model; it applies to a fit only", other);
+    int status = cli_predictions_check_name("embed", o->out);
     if (status != CLI_DONE) return status;
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}, {"reconstruct", o->reconstruct}};
     const cli_path model = {"model", o->model};
     if (o->reconstruct && !cli_ends_with(o->reconstruct, ".csv") && !cli_ends_with(o->reconstruct, ".npy") &&
         !cli_ends_with(o->reconstruct, ".tsv"))
-        return cli_wrong_use("embed", "--reconstruct: expected a name ending in .csv or .npy (or .tsv), found '%s'",
-                             o->reconstruct);
+        return cli_usage_error("embed", "--reconstruct: expected a name ending in .csv or .npy (or .tsv), found '%s'",
+                               o->reconstruct);
     status = cli_paths_apart("embed", outputs, CLI_COUNT_OF(outputs), &model, 1);
     for (size_t i = 0; i < files->count && status == CLI_DONE; i++)
         status = cli_paths_apart("embed", outputs, CLI_COUNT_OF(outputs), &(cli_path){NULL, files->items[i]}, 1);
@@ -346,8 +348,8 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
                                 .split = {.seed = common->seed}}};
     if (status == CLI_DONE) status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
-    cli_answers_close(&job.coordinates);
-    cli_answers_close(&job.pre_images);
+    cli_predictions_close(&job.coordinates);
+    cli_predictions_close(&job.pre_images);
     bo_embedding_destroy(job.embedding);
     bo_schema_destroy(job.schema);
     bo_data_destroy(job.data);
@@ -363,22 +365,22 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
 
 static const cli_option rows[] = {
     SECTION("Components"),
-    COUNT("components", "K", cli_embed_options, components, "number of components", .low = 1, .otherwise = "2"),
+    COUNT("components", "K", cli_embed_options, components, "number of components", .low = 1, .default_text = "2"),
     CHOICE("kernel", "K", cli_embed_options, kernel, BO_ENUM_KERNEL,
            "kernel, the similarity of two rows; linear: principal component analysis of the columns themselves",
            .without = 1u << BO_KERNEL_CUSTOM, .initial = "rbf"),
-    COUNT("features", "R", cli_embed_options, features, "number of random features", .low = 1, .otherwise = "2048"),
+    COUNT("features", "R", cli_embed_options, features, "number of random features", .low = 1, .default_text = "2048"),
     CHOICE("function", "F", cli_embed_options, function, BO_ENUM_FUNCTION, "function of the projections",
-           .without = 1u << BO_FUNCTION_CUSTOM | 1u << BO_FUNCTION_SECTIONS, .otherwise = "chosen by kernel"),
+           .without = 1u << BO_FUNCTION_CUSTOM | 1u << BO_FUNCTION_SECTIONS, .default_text = "chosen by kernel"),
     CHOICE("draw", "D", cli_embed_options, draw, BO_ENUM_DRAW, "sampling scheme of the frequencies",
-           .otherwise = "chosen by kernel"),
+           .default_text = "chosen by kernel"),
     REAL_OR_AUTO("gamma", cli_embed_options, gamma,
                  "bandwidth gamma of the kernel, applied to scaled columns; a larger gamma makes the kernel more local",
-                 .otherwise = "the median heuristic; 1 for the linear kernel"),
+                 .default_text = "the median heuristic; 1 for the linear kernel"),
     REAL("alpha", "X", cli_embed_options, alpha, "alpha of the rational quadratic kernel", .low = 1e-6, .high = 1e6,
-         .otherwise = "1"),
+         .default_text = "1"),
     COUNT("degree", "P", cli_embed_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
-          .otherwise = "2"),
+          .default_text = "2"),
     CHOICE("scaling", "HOW", cli_embed_options, scaling, BO_ENUM_SCALING,
            "scaling of the columns (auto: each has variance 1, or one common factor for pixels and libsvm)",
            .initial = "auto"),
@@ -386,14 +388,14 @@ static const cli_option rows[] = {
            "precision of the products in the covariance (auto: float64 up to 512 features, then float32)",
            .without = 1u << BO_GRAM_PRECISION_INT8, .initial = "auto"),
     BYTES("memory", "BYTES", cli_embed_options, memory, "maximum memory for the covariance, such as 4G",
-          .otherwise = "three quarters of the memory that the process may use", .low = 1),
+          .default_text = "three quarters of the memory that the process may use", .low = 1),
     SECTION("Data"),
     TEXT("target", "NAME|INDEX", cli_embed_options, target, "column that is not an input, such as the target of a fit",
-         .otherwise = "every column is an input"),
+         .default_text = "every column is an input"),
     TEXT("drop", "COLS", cli_embed_options, drop, "columns to ignore, by name or index"),
     TEXT("categorical", "COLS|auto|none", cli_embed_options, categorical,
          "columns to one-hot encode, by name or index; none: text columns are an error",
-         .otherwise = "auto: text columns of up to 32 values"),
+         .default_text = "auto: text columns of up to 32 values"),
     CHOICE("impute", "HOW", cli_embed_options, impute, BO_ENUM_IMPUTE,
            "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they "
            "are an error)",
@@ -405,7 +407,7 @@ static const cli_option rows[] = {
           .initial = "10000"),
     SECTION("Output"),
     TEXT("out", "FILE", cli_embed_options, out, "file for the coordinates: .csv, .tsv or .npy",
-         .otherwise = "CSV on standard output"),
+         .default_text = "CSV on standard output"),
     FLAG("error", cli_embed_options, error,
          "add a column with the squared distance of each row to the subspace of the components, in feature space"),
     TEXT("reconstruct", "FILE", cli_embed_options, reconstruct,
@@ -428,8 +430,8 @@ const cli_usage cli_embed_usage = {
                 "  bochner embed table.csv --target price --kernel linear --components 3 --save pca.model\n"
                 "  bochner embed new.csv --model pca.model --error\n",
     .groups = {{rows, 0}},
-    .essential = {"components", "kernel", "features", "gamma", "target", "drop", "categorical", "impute", "out",
-                  "error", "reconstruct", "save", "model", "stream", "seed", "json"},
+    .short_help = {"components", "kernel", "features", "gamma", "target", "drop", "categorical", "impute", "out",
+                   "error", "reconstruct", "save", "model", "stream", "seed", "json"},
 };
 
 int cli_embed(int argc, char **argv)

@@ -39,16 +39,16 @@ static void sort_columns(size_t *order, size_t count, const double *by)
         }
 }
 
-static bool measure_slopes(cli_explain_job *job)
+static bool measure_gradients(cli_explain_job *job)
 {
     const size_t dim = job->report->dim;
-    job->slopes = cli_allocate(job->columns, sizeof *job->slopes, "importance");
+    job->gradients = cli_allocate(job->columns, sizeof *job->gradients, "importance");
     job->directions = dim > WIDE ? 0 : dim < DIRECTIONS ? dim : DIRECTIONS;
     job->shares = cli_allocate(DIRECTIONS, sizeof *job->shares, "directions");
     job->vectors = cli_allocate(DIRECTIONS * dim, sizeof *job->vectors, "directions");
     return !failed(job, bo_explain_gradients(job->session->context, job->machine, &job->desc,
-                                             &(bo_inputs){.rows = job->rows, .x = job->x}, job->slopes, job->directions,
-                                             job->shares, job->vectors));
+                                             &(bo_inputs){.rows = job->rows, .x = job->x}, job->gradients,
+                                             job->directions, job->shares, job->vectors));
 }
 
 /* Many columns: only those with the largest slopes are permuted. */
@@ -59,7 +59,7 @@ static bool permute(cli_explain_job *job)
     job->order = cli_allocate(columns, sizeof *job->order, "columns");
     job->importance = cli_allocate(columns, sizeof *job->importance, "importance");
     job->permuted = columns < PERMUTED ? columns : PERMUTED;
-    sort_columns(job->order, columns, job->slopes);
+    sort_columns(job->order, columns, job->gradients);
     for (size_t i = 0; i < job->permuted; i++) chosen[job->order[i]] = true;
     const bo_status status = bo_explain_permutations(job->session->context, job->machine, &job->desc,
                                                      &(bo_inputs){.rows = job->rows, .x = job->x}, job->y, chosen,
@@ -91,11 +91,11 @@ static const char *column_at(const void *user, size_t index)
 static bool choose_curves(cli_explain_job *job)
 {
     const char *list = job->options->columns;
-    size_t most = 1;
-    for (const char *c = list; c && *c; c++) most += *c == ',';
-    if (!list) most = job->options->curves < job->columns ? job->options->curves : job->columns;
-    job->curves = cli_allocate(most, sizeof *job->curves, "curves");
-    for (size_t i = 0; !list && i < most; i++) job->curves[job->curve_count++].column = job->order[i];
+    size_t capacity = 1;
+    for (const char *c = list; c && *c; c++) capacity += *c == ',';
+    if (!list) capacity = job->options->curves < job->columns ? job->options->curves : job->columns;
+    job->curves = cli_allocate(capacity, sizeof *job->curves, "curves");
+    for (size_t i = 0; !list && i < capacity; i++) job->curves[job->curve_count++].column = job->order[i];
     for (const char *at = list; at && *at;) {
         const size_t length = strcspn(at, ",");
         const size_t column = find_column(job, at, length);
@@ -126,20 +126,20 @@ static void reverse(size_t *values, size_t count)
 
 static bool draw_curves(cli_explain_job *job)
 {
-    const size_t dim = job->report->dim, most = job->options->points;
+    const size_t dim = job->report->dim, max_points = job->options->points;
     job->curve_rows = job->rows < CURVE_ROWS ? job->rows : CURVE_ROWS;
-    size_t *values = cli_allocate(most, sizeof *values, "curves");
+    size_t *values = cli_allocate(max_points, sizeof *values, "curves");
     bo_status status = BO_OK;
     for (size_t i = 0; status == BO_OK && i < job->curve_count; i++) {
         cli_explain_curve *curve = &job->curves[i];
-        const size_t room = most * job->outputs;
-        curve->mean = cli_allocate(room, sizeof *curve->mean, "curves");
-        curve->low = cli_allocate(room, sizeof *curve->low, "curves");
-        curve->high = cli_allocate(room, sizeof *curve->high, "curves");
-        curve->values = cli_allocate(most, sizeof *curve->values, "curves");
+        const size_t numbers = max_points * job->outputs;
+        curve->mean = cli_allocate(numbers, sizeof *curve->mean, "curves");
+        curve->low = cli_allocate(numbers, sizeof *curve->low, "curves");
+        curve->high = cli_allocate(numbers, sizeof *curve->high, "curves");
+        curve->values = cli_allocate(max_points, sizeof *curve->values, "curves");
         status = bo_explain_values(job->session->context, job->machine, &job->desc,
-                                   &(bo_inputs){.rows = job->curve_rows, .x = job->x}, curve->column, most, values,
-                                   &curve->points);
+                                   &(bo_inputs){.rows = job->curve_rows, .x = job->x}, curve->column, max_points,
+                                   values, &curve->points);
         if (job->column[curve->column].category) reverse(values, curve->points);
         if (status == BO_OK)
             status = bo_explain_curve(job->session->context, job->machine, &job->desc,
@@ -169,16 +169,16 @@ static size_t different_columns(const cli_explain_job *job)
 
 static bool explain_row(cli_explain_job *job)
 {
-    const size_t outputs = job->outputs, room = job->columns * outputs;
-    const size_t most = WALK_FEATURES / job->report->features + 1;
-    const size_t by_cost = (most < WALK_ROWS ? most : WALK_ROWS) / (2 * different_columns(job) + 2);
-    const size_t usual = by_cost > job->rows ? job->rows : by_cost < 20 ? 20 : by_cost;
+    const size_t outputs = job->outputs, numbers = job->columns * outputs;
+    const size_t walks = WALK_FEATURES / job->report->features + 1;
+    const size_t by_cost = (walks < WALK_ROWS ? walks : WALK_ROWS) / (2 * different_columns(job) + 2);
+    const size_t default_samples = by_cost > job->rows ? job->rows : by_cost < 20 ? 20 : by_cost;
     bo_explain_desc desc = job->desc;
-    desc.samples = job->samples = CLI_GIVEN(job->options, samples) ? job->options->samples : usual;
+    desc.samples = job->samples = CLI_GIVEN(job->options, samples) ? job->options->samples : default_samples;
     job->base = cli_allocate(outputs, sizeof *job->base, "contributions");
     job->prediction = cli_allocate(outputs, sizeof *job->prediction, "contributions");
-    job->contributions = cli_allocate(room, sizeof *job->contributions, "contributions");
-    job->contribution_errors = cli_allocate(room, sizeof *job->contribution_errors, "contributions");
+    job->contributions = cli_allocate(numbers, sizeof *job->contributions, "contributions");
+    job->contribution_errors = cli_allocate(numbers, sizeof *job->contribution_errors, "contributions");
     const bo_status status =
         bo_explain_row(job->session->context, job->machine, &desc, &(bo_inputs){.rows = job->rows, .x = job->x},
                        job->row, job->base, job->prediction, job->contributions, job->contribution_errors);
@@ -198,17 +198,18 @@ size_t *cli_explain_row_order(const cli_explain_job *job)
     return order;
 }
 
-size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t most, double least, size_t *out)
+size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t capacity, double threshold,
+                            size_t *out)
 {
     const size_t dim = job->report->dim;
     const double *vector = job->vectors + direction * dim;
     size_t count = 0;
     for (size_t j = 0; j < dim; j++) {
-        if (fabs(vector[j]) < least) continue;
-        size_t place = count < most ? count++ : most;
-        if (place == most) {
-            if (fabs(vector[out[most - 1]]) >= fabs(vector[j])) continue;
-            place = most - 1;
+        if (fabs(vector[j]) < threshold) continue;
+        size_t place = count < capacity ? count++ : capacity;
+        if (place == capacity) {
+            if (fabs(vector[out[capacity - 1]]) >= fabs(vector[j])) continue;
+            place = capacity - 1;
         }
         for (; place > 0 && fabs(vector[out[place - 1]]) < fabs(vector[j]); place--) out[place] = out[place - 1];
         out[place] = j;
@@ -223,12 +224,12 @@ const char *cli_explain_slope_unit(const cli_explain_job *job)
                                                        : "unit of the scaled column";
 }
 
-cli_word cli_explain_number(double value, double scale)
+cli_short_text cli_explain_number(double value, double scale)
 {
     const int decimals = scale > 0 && isfinite(scale) ? 4 - (int)floor(log10(scale)) : 4;
     const double unit = pow(10, -decimals), rounded = round(value / unit) * unit;
-    const int whole = rounded != 0 ? (int)floor(log10(fabs(rounded)) + 1e-9) + 1 : 1;
-    const int digits = whole + (decimals > 0 ? decimals : 0);
+    const int integer_digits = rounded != 0 ? (int)floor(log10(fabs(rounded)) + 1e-9) + 1 : 1;
+    const int digits = integer_digits + (decimals > 0 ? decimals : 0);
     return cli_quantity(rounded, digits < 1 ? 1 : digits > 15 ? 15 : digits);
 }
 
@@ -270,7 +271,7 @@ static int run(cli_explain_job *job)
     const double started = cli_now();
     const char *out = job->options->out;
     if (out && !cli_can_write(job->session, out)) return CLI_FAILED;
-    const bool ok = cli_explain_open(job) && cli_explain_read(job) && measure_slopes(job) && permute(job) &&
+    const bool ok = cli_explain_open(job) && cli_explain_read(job) && measure_gradients(job) && permute(job) &&
                     choose_curves(job) && draw_curves(job) && (!job->has_row || explain_row(job));
     cli_progress_clear(&job->session->progress);
     if (!ok) return CLI_FAILED;
@@ -290,7 +291,7 @@ static void close(cli_explain_job *job)
         free(job->curves[i].high);
     }
     void *all[] = {job->column,     job->starts,        job->x,
-                   job->y,          job->row,           job->slopes,
+                   job->y,          job->row,           job->gradients,
                    job->importance, job->order,         job->shares,
                    job->vectors,    job->curves,        job->base,
                    job->prediction, job->contributions, job->contribution_errors};
@@ -304,11 +305,12 @@ static int explain(void *given, const cli_common *common, const cli_arguments *a
 {
     const cli_explain_options *o = given;
     if (arguments->count != 2)
-        return cli_wrong_use("explain", "expected MODEL and DATA, found %zu argument%s", arguments->count,
-                             arguments->count == 1 ? "" : "s");
+        return cli_usage_error("explain", "expected MODEL and DATA, found %zu argument%s", arguments->count,
+                               arguments->count == 1 ? "" : "s");
     if (o->out && !cli_ends_with(o->out, ".html"))
-        return cli_wrong_use("explain", "--out: expected a name ending in .html, found '%s'", o->out);
-    if (CLI_GIVEN(o, samples) && !CLI_GIVEN(o, row)) return cli_wrong_use("explain", "--samples applies to --row only");
+        return cli_usage_error("explain", "--out: expected a name ending in .html, found '%s'", o->out);
+    if (CLI_GIVEN(o, samples) && !CLI_GIVEN(o, row))
+        return cli_usage_error("explain", "--samples applies to --row only");
     const cli_path outputs[] = {{"out", o->out}};
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {NULL, arguments->items[1]}, {"labels", o->labels}};
     const int apart = cli_paths_apart("explain", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -336,12 +338,13 @@ static const cli_option rows[] = {
     SECTION("Explanations"),
     COUNT("row", "N", cli_explain_options, row, "also explain the prediction of row N of DATA; the first is row 0"),
     TEXT("columns", "COLS", cli_explain_options, columns, "columns with a curve, by name",
-         .otherwise = "the most important ones"),
+         .default_text = "the most important ones"),
     COUNT("curves", "N", cli_explain_options, curves, "number of columns with a curve, the most important first",
           .high = 1000, .initial = "6"),
     TEXT("target", "NAME", cli_explain_options, target,
          "class or target of curves and contributions; --json has all of them",
-         .otherwise = "the class that is predicted for the row; the second of two classes; the first class or target"),
+         .default_text =
+             "the class that is predicted for the row; the second of two classes; the first class or target"),
     SECTION("Measurement"),
     COUNT("rows", "N", cli_explain_options, rows, "number of rows of DATA to measure on, sampled at random", .low = 2,
           .initial = "2000"),
@@ -350,7 +353,7 @@ static const cli_option rows[] = {
     COUNT("points", "N", cli_explain_options, points, "values of a column on its curve at most", .low = 2, .high = 1000,
           .initial = "20"),
     COUNT("samples", "N", cli_explain_options, samples, "pairs of random orders of the columns, with --row", .low = 1,
-          .high = 10000000, .otherwise = "one per row of the sample, fewer for many columns"),
+          .high = 10000000, .default_text = "one per row of the sample, fewer for many columns"),
     SECTION("Data"),
     TEXT("labels", "FILE", cli_explain_options, labels, "separate file with the true values"),
     CHOICE("format", "FORMAT", cli_explain_options, format, BO_ENUM_FORMAT, "format of DATA", .initial = "auto"),
@@ -373,8 +376,8 @@ const cli_usage cli_explain_usage = {
                 "  bochner explain price.model test.csv --row 17\n"
                 "  bochner explain price.model test.csv --columns rooms,town --out report.html\n",
     .groups = {{rows, 0}},
-    .essential = {"row", "columns", "curves", "target", "rows", "repeats", "points", "samples", "out", "top", "seed",
-                  "json"},
+    .short_help = {"row", "columns", "curves", "target", "rows", "repeats", "points", "samples", "out", "top", "seed",
+                   "json"},
 };
 
 int cli_explain(int argc, char **argv)

@@ -60,7 +60,7 @@ typedef struct cli_explain_job {
     double *y;  /* NULL without a target */
     float *row; /* dim, the row that is explained; NULL: none */
     /* measured */
-    double *slopes;
+    double *gradients;
     bo_explain_errors errors;
     bo_column_importance *importance;
     size_t permuted; /* columns that were permuted */
@@ -80,20 +80,21 @@ bool cli_explain_open(cli_explain_job *job);
 bool cli_explain_read(cli_explain_job *job);
 void cli_explain_value_of(const cli_explain_job *job, size_t column, const float *row, cli_explain_value *out);
 /* The name of an output: a class or a target. `room` is for names that are numbers. */
-const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_word *room);
+const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_short_text *buffer);
 
 /* What permutations increase: "RMSE". */
 const char *cli_explain_measure(const cli_explain_job *job);
 /* The unit of slopes, that of the scaled inputs: "standard deviation of the column". */
 const char *cli_explain_slope_unit(const cli_explain_job *job);
 /* A number to the precision of the largest number beside it, so that sums agree: five digits of `scale`. */
-cli_word cli_explain_number(double value, double scale);
+cli_short_text cli_explain_number(double value, double scale);
 double cli_explain_curve_scale(const cli_explain_job *job, const cli_explain_curve *curve);
 double cli_explain_row_scale(const cli_explain_job *job);
 /* Columns by their contributions to the shown output, the largest first; freed by the caller. */
 size_t *cli_explain_row_order(const cli_explain_job *job);
 /* The inputs of a direction with the largest coordinates, at least `least`; returns their number, `most` at most. */
-size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t most, double least, size_t *out);
+size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t capacity, double threshold,
+                            size_t *out);
 
 void cli_explain_print(const cli_explain_job *job);
 void cli_explain_json(const cli_explain_job *job);

@@ -3,14 +3,14 @@
 #include "explain.h"
 #include "../common/html.h"
 #include "../common/page.h"
-#include "../common/pictures.h"
+#include "../common/svg.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- importance -------------------------------------------------------------------------------------------------- */
 
-static void put_importance(FILE *out, const cli_explain_job *job)
+static void write_importance(FILE *out, const cli_explain_job *job)
 {
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
     fputs("<h2>Columns</h2>\n<p class=\"soft\">", out);
@@ -27,7 +27,7 @@ static void put_importance(FILE *out, const cli_explain_job *job)
         "other columns have the same information.</p>\n",
         job->options->repeats);
     cli_bar *bars = cli_allocate(shown, sizeof *bars, "a picture");
-    cli_word *labels = cli_allocate(shown, sizeof *labels, "a picture");
+    cli_short_text *labels = cli_allocate(shown, sizeof *labels, "a picture");
     for (size_t i = 0; i < shown; i++) {
         const size_t c = job->order[i];
         const bo_column_importance *m = &job->importance[c];
@@ -44,7 +44,7 @@ static void put_importance(FILE *out, const cli_explain_job *job)
     free(labels);
 }
 
-static void put_slopes(FILE *out, const cli_explain_job *job)
+static void write_gradients(FILE *out, const cli_explain_job *job)
 {
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
     fprintf(out,
@@ -52,11 +52,11 @@ static void put_slopes(FILE *out, const cli_explain_job *job)
             "the average gradient outer product.</p>\n",
             job->report->classes ? "class scores" : "predictions", cli_explain_slope_unit(job));
     cli_bar *bars = cli_allocate(shown, sizeof *bars, "a picture");
-    cli_word *labels = cli_allocate(shown, sizeof *labels, "a picture");
+    cli_short_text *labels = cli_allocate(shown, sizeof *labels, "a picture");
     for (size_t i = 0; i < shown; i++) {
         const size_t c = job->order[i];
-        labels[i] = cli_quantity(job->slopes[c], 3);
-        bars[i] = (cli_bar){job->column[c].name, labels[i].s, 0, job->slopes[c], NAN, "up"};
+        labels[i] = cli_quantity(job->gradients[c], 3);
+        bars[i] = (cli_bar){job->column[c].name, labels[i].s, 0, job->gradients[c], NAN, "up"};
     }
     fputs("<div class=\"card\">", out);
     cli_bars_svg(out, bars, shown, 1, "Slopes of the columns");
@@ -68,7 +68,7 @@ static void put_slopes(FILE *out, const cli_explain_job *job)
 enum { LOADINGS = 12 };
 
 /* A cell per direction with the inputs whose loadings are at least 0.1. */
-static void put_directions(FILE *out, const cli_explain_job *job)
+static void write_directions(FILE *out, const cli_explain_job *job)
 {
     const size_t dim = job->report->dim;
     if (job->directions == 0) return;
@@ -93,17 +93,18 @@ static void put_directions(FILE *out, const cli_explain_job *job)
 
 /* ---- curves ------------------------------------------------------------------------------------------------------ */
 
-enum { OTHERS = 6 }; /* classes that are drawn beside the main one */
+enum { MAX_OTHER_CLASSES = 6 }; /* classes that are drawn beside the main one */
 
-static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
+static void write_numbers_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve,
+                                cli_bounds bounds)
 {
     const size_t outputs = job->outputs, t = job->shown;
     const double scale = cli_explain_curve_scale(job, curve);
     double *x = cli_allocate(curve->points, sizeof *x, "a picture");
     for (size_t k = 0; k < curve->points; k++) x[k] = curve->values[k].number;
-    cli_line lines[OTHERS] = {{curve->mean + t, curve->low + t, curve->high + t, outputs}};
+    cli_line lines[MAX_OTHER_CLASSES] = {{curve->mean + t, curve->low + t, curve->high + t, outputs}};
     size_t count = 1;
-    for (size_t c = 0; job->report->classes > 2 && outputs <= OTHERS && c < outputs; c++)
+    for (size_t c = 0; job->report->classes > 2 && outputs <= MAX_OTHER_CLASSES && c < outputs; c++)
         if (c != t) lines[count++] = (cli_line){curve->mean + c, NULL, NULL, outputs};
     cli_curve_svg(out, x, curve->points, lines, count, bounds, job->column[curve->column].name);
     for (size_t k = 0; k < curve->points; k++)
@@ -115,7 +116,7 @@ static void put_numbers_curve(FILE *out, const cli_explain_job *job, const cli_e
     free(x);
 }
 
-static void put_values_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
+static void write_values_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
 {
     const size_t outputs = job->outputs, t = job->shown;
     cli_range *ranges = cli_allocate(curve->points, sizeof *ranges, "a picture");
@@ -126,11 +127,11 @@ static void put_values_curve(FILE *out, const cli_explain_job *job, const cli_ex
     free(ranges);
 }
 
-static void put_shown(FILE *out, const cli_explain_job *job)
+static void write_shown(FILE *out, const cli_explain_job *job)
 {
-    cli_word room;
-    cli_html_element(out, job->report->classes ? "the probability of " : "", cli_explain_output(job, job->shown, &room),
-                     "");
+    cli_short_text buffer;
+    cli_html_element(out, job->report->classes ? "the probability of " : "",
+                     cli_explain_output(job, job->shown, &buffer), "");
 }
 
 /* All curves have the same scale, so that their effects can be compared. */
@@ -146,26 +147,26 @@ static cli_bounds common_bounds(const cli_explain_job *job)
     return all;
 }
 
-static void put_curves(FILE *out, const cli_explain_job *job)
+static void write_curves(FILE *out, const cli_explain_job *job)
 {
     if (job->curve_count == 0) return;
     const cli_bounds bounds = common_bounds(job);
     fputs("<h2>Curves</h2>\n<p class=\"soft\">Partial dependence of ", out);
-    put_shown(out, job);
+    write_shown(out, job);
     fprintf(out, ": its mean over %s rows if all of them have the same value of the column. ",
             cli_count(job->curve_rows).s);
     fputs(job->report->classes ? "The band contains the probabilities of 80% of the rows."
                                : "The band contains the curves of 80% of the rows, shifted to the same level: it is "
                                  "wide where the effect of the column depends on other columns.",
           out);
-    if (job->report->classes > 2 && job->outputs <= OTHERS) fputs(" Thin lines are the other classes.", out);
+    if (job->report->classes > 2 && job->outputs <= MAX_OTHER_CLASSES) fputs(" Thin lines are the other classes.", out);
     fputs(" All curves have the same scale.", out);
     fputs("</p>\n<div class=\"curves\">\n", out);
     for (size_t i = 0; i < job->curve_count; i++) {
         const cli_explain_curve *curve = &job->curves[i];
         const cli_explain_column *column = &job->column[curve->column];
         cli_html_element(out, "<div class=\"card\"><h3>", column->name, "</h3>");
-        (column->number || column->date ? put_numbers_curve : put_values_curve)(out, job, curve, bounds);
+        (column->number || column->date ? write_numbers_curve : write_values_curve)(out, job, curve, bounds);
         fputs("</div>\n", out);
     }
     fputs("</div>\n", out);
@@ -173,20 +174,20 @@ static void put_curves(FILE *out, const cli_explain_job *job)
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-static cli_word with_sign(double value, double scale)
+static cli_short_text with_sign(double value, double scale)
 {
-    cli_word word;
+    cli_short_text word;
     snprintf(word.s, sizeof word.s, "%s%.46s", value > 0 ? "+" : "", cli_explain_number(value, scale).s);
     return word;
 }
 
 /* A waterfall from the mean prediction to that of the row. */
-static void put_row(FILE *out, const cli_explain_job *job)
+static void write_row(FILE *out, const cli_explain_job *job)
 {
     const size_t outputs = job->outputs, t = job->shown;
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
     fprintf(out, "<h2>Row %zu</h2>\n<p class=\"soft\">Contributions of the columns to ", job->options->row);
-    put_shown(out, job);
+    write_shown(out, job);
     fprintf(
         out,
         ", from the mean prediction to that of the row: Shapley values, averages over %s pairs of random orders of the "
@@ -194,7 +195,7 @@ static void put_row(FILE *out, const cli_explain_job *job)
         cli_count(job->samples).s);
     size_t *order = cli_explain_row_order(job), count = 0;
     cli_bar *bars = cli_allocate(shown + 3, sizeof *bars, "a picture");
-    cli_word *labels = cli_allocate(shown + 3, sizeof *labels, "a picture");
+    cli_short_text *labels = cli_allocate(shown + 3, sizeof *labels, "a picture");
     char (*names)[160] = cli_allocate(shown + 1, sizeof *names, "a picture");
     const double scale = cli_explain_row_scale(job);
     double at = job->base[t];
@@ -242,10 +243,10 @@ void cli_explain_page(FILE *out, const cli_explain_job *job)
     else if (job->has_target)
         fprintf(out, " RMSE %s.", cli_quantity(job->errors.error, 4).s);
     fputs("</p>\n", out);
-    if (job->has_row) put_row(out, job);
-    if (job->options->top > 0) put_importance(out, job);
-    put_curves(out, job);
-    if (job->options->top > 0) put_slopes(out, job);
-    put_directions(out, job);
+    if (job->has_row) write_row(out, job);
+    if (job->options->top > 0) write_importance(out, job);
+    write_curves(out, job);
+    if (job->options->top > 0) write_gradients(out, job);
+    write_directions(out, job);
     cli_page_end(out);
 }

@@ -15,19 +15,19 @@ static void print_name(const char *text, int width)
 {
     char clean[256];
     cli_clean(text, clean, sizeof clean);
-    while (cli_letters(clean) > (size_t)width) { /* removes the last character */
+    while (cli_display_width(clean) > (size_t)width) { /* removes the last character */
         size_t end = strlen(clean) - 1;
         while (end > 0 && ((unsigned char)clean[end] & 0xC0) == 0x80) end--;
         clean[end] = '\0';
     }
-    printf("%s%*s", clean, width - (int)cli_letters(clean), "");
+    printf("%s%*s", clean, width - (int)cli_display_width(clean), "");
 }
 
 /* Two digits, or all digits before the decimal point. */
-static cli_word error_text(double value)
+static cli_short_text error_text(double value)
 {
     const int digits = value >= 100 && value < 1e9 ? (int)log10(value) + 1 : 2;
-    cli_word none = {"-"};
+    cli_short_text none = {"-"};
     return isnan(value) ? none : cli_quantity(value, digits);
 }
 
@@ -40,11 +40,11 @@ static void print_bar(double value, double largest)
 
 static void print_head(const cli_explain_job *job)
 {
-    cli_word room;
+    cli_short_text buffer;
     const bo_fit_report *report = job->report;
     printf("%-12s%s of %s, %s %s\n", "Model", bo_enum_name(BO_ENUM_TASK, report->task),
            report->classes ? (cli_target_name(job->schema, 0) ? cli_target_name(job->schema, 0) : "classes")
-                           : cli_explain_output(job, 0, &room),
+                           : cli_explain_output(job, 0, &buffer),
            cli_count(report->features).s,
            report->function == BO_FUNCTION_SECTIONS ? "rows of an exact kernel" : "features");
     printf("%-12s%s rows of %s, %s columns\n", "Data", cli_count(job->rows).s, job->data_path,
@@ -58,18 +58,18 @@ static void print_head(const cli_explain_job *job)
         printf("%-12sRMSE %s\n", "Error", cli_quantity(job->errors.error, 4).s);
 }
 
-static void print_explained(const char *title, const char *words)
+static void print_explained(const char *title, const char *text)
 {
     printf("\n%-12s", title);
-    cli_print_wrapped(stdout, words, 12);
+    cli_print_wrapped(stdout, text, 12);
 }
 
 static void print_importance(const cli_explain_job *job)
 {
     const bool classes = job->report->classes > 0;
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
-    char words[512];
-    snprintf(words, sizeof words,
+    char text[512];
+    snprintf(text, sizeof text,
              "%s%s when the column is permuted, mean and standard error of %zu permutations; %sslope: root mean square "
              "slope of the %s by %s",
              job->has_target ? "increase of the " : "", cli_explain_measure(job), job->options->repeats,
@@ -77,7 +77,7 @@ static void print_importance(const cli_explain_job *job)
              : job->has_target ? "accuracy: its decrease in percent; "
                                : "accuracy: percentage of rows whose class changes; ",
              classes ? "class scores" : "predictions", cli_explain_slope_unit(job));
-    print_explained("Columns", words);
+    print_explained("Columns", text);
     if (shown == 0) return;
     printf("\n%-*s%12s%10s%s%11s\n", NAME_WIDTH, "column", job->has_target ? "increase" : "change", "+-",
            classes ? "  accuracy" : "", "slope");
@@ -88,7 +88,7 @@ static void print_importance(const cli_explain_job *job)
         print_name(job->column[c].name, NAME_WIDTH);
         printf("%12s%10s", isnan(m->increase) ? "-" : cli_quantity(m->increase, 4).s, error_text(m->increase_error).s);
         if (classes) isnan(m->accuracy) ? printf("%10s", "-") : printf("%10.2f", 100 * m->accuracy);
-        printf("%11s ", cli_quantity(job->slopes[c], 4).s);
+        printf("%11s ", cli_quantity(job->gradients[c], 4).s);
         print_bar(fmax(m->increase, 0), largest);
     }
     if (shown < job->columns) printf("... and %s more columns\n", cli_count(job->columns - shown).s);
@@ -106,25 +106,25 @@ static void print_directions(const cli_explain_job *job)
     putchar('\n');
     for (size_t k = 0; k < job->directions; k++) {
         size_t inputs[LOADINGS];
-        char words[1024] = "";
+        char text[1024] = "";
         const size_t count = cli_explain_loadings(job, k, LOADINGS, 0.1, inputs);
-        for (size_t i = 0, used = 0; i < count && used < sizeof words; i++) {
+        for (size_t i = 0, used = 0; i < count && used < sizeof text; i++) {
             char name[64];
             cli_clean(cli_input_name(job->schema, inputs[i]), name, sizeof name);
-            used += (size_t)snprintf(words + used, sizeof words - used, "%s%s %+.2f", i ? ", " : "", name,
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %+.2f", i ? ", " : "", name,
                                      job->vectors[k * dim + inputs[i]]);
         }
         printf("%2zu %6.1f%%  ", k + 1, 100 * job->shares[k]);
-        cli_print_wrapped(stdout, words, 12);
+        cli_print_wrapped(stdout, text, 12);
     }
 }
 
 /* "probability of yes" or "price". */
 static const char *shown_name(const cli_explain_job *job, char *out, size_t size)
 {
-    cli_word room;
+    cli_short_text buffer;
     char clean[64];
-    cli_clean(cli_explain_output(job, job->shown, &room), clean, sizeof clean);
+    cli_clean(cli_explain_output(job, job->shown, &buffer), clean, sizeof clean);
     snprintf(out, size, "%s%s", job->report->classes ? "probability of " : "", clean);
     return out;
 }
@@ -134,7 +134,7 @@ static size_t curve_width(const cli_explain_job *job, const cli_explain_curve *c
 {
     size_t width = WIDTH;
     for (size_t k = 0; job->column[curve->column].number && k < curve->points; k++) {
-        const size_t wide = cli_letters(curve->values[k].text) + 1;
+        const size_t wide = cli_display_width(curve->values[k].text) + 1;
         if (wide > width) width = wide;
     }
     return width;
@@ -142,13 +142,13 @@ static size_t curve_width(const cli_explain_job *job, const cli_explain_curve *c
 
 static void print_curves(const cli_explain_job *job)
 {
-    char name[96], words[512];
+    char name[96], text[512];
     if (job->curve_count == 0) return;
-    snprintf(words, sizeof words,
+    snprintf(text, sizeof text,
              "%s: mean over %s rows that all have the same value of the column, and the range of 80%% of the rows%s",
              shown_name(job, name, sizeof name), cli_count(job->curve_rows).s,
              job->report->classes ? "" : " after their curves are shifted to the same level");
-    print_explained("Curves", words);
+    print_explained("Curves", text);
     for (size_t i = 0; i < job->curve_count; i++) {
         const cli_explain_curve *curve = &job->curves[i];
         const size_t width = curve_width(job, curve), fit = VALUES * WIDTH / width;
@@ -159,12 +159,12 @@ static void print_curves(const cli_explain_job *job)
         putchar('\n');
         print_name(job->column[curve->column].name, 16);
         for (size_t k = 0; k < shown; k++) {
-            char text[64];
+            char value_text[64];
             const bool date = job->column[curve->column].date; /* year and month */
-            snprintf(text, sizeof text, "%.*s", date ? 7 : 63, curve->values[at[k]].text);
-            const size_t wide = cli_letters(text);
+            snprintf(value_text, sizeof value_text, "%.*s", date ? 7 : 63, curve->values[at[k]].text);
+            const size_t wide = cli_display_width(value_text);
             printf("%*s", wide < width ? (int)(width - wide) : 1, "");
-            print_name(text, (int)(wide < width ? wide : width - 1));
+            print_name(value_text, (int)(wide < width ? wide : width - 1));
         }
         const double *rows[] = {curve->mean, curve->low, curve->high};
         static const char *const titles[] = {"  mean", "  10%", "  90%"};
@@ -184,12 +184,12 @@ static void print_row(const cli_explain_job *job)
     const size_t outputs = job->outputs, t = job->shown;
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
     const double scale = cli_explain_row_scale(job);
-    char name[96], title[32], words[512];
+    char name[96], title[32], text[512];
     snprintf(title, sizeof title, "Row %zu", job->options->row);
-    snprintf(words, sizeof words, "%s: prediction %s = mean prediction %s + contributions %s",
+    snprintf(text, sizeof text, "%s: prediction %s = mean prediction %s + contributions %s",
              shown_name(job, name, sizeof name), cli_explain_number(job->prediction[t], scale).s,
              cli_explain_number(job->base[t], scale).s, cli_explain_number(job->prediction[t] - job->base[t], scale).s);
-    print_explained(title, words);
+    print_explained(title, text);
     size_t *order = cli_explain_row_order(job);
     printf("\n%-*s%16s%14s%9s\n", NAME_WIDTH, "column", "value", "contribution", "+-");
     double rest = 0, largest = shown ? fabs(job->contributions[order[0] * outputs + t]) : 0;
@@ -203,7 +203,7 @@ static void print_row(const cli_explain_job *job)
         cli_explain_value value;
         cli_explain_value_of(job, c, job->row, &value);
         print_name(job->column[c].name, NAME_WIDTH - 1);
-        const size_t wide = cli_letters(value.text);
+        const size_t wide = cli_display_width(value.text);
         printf("%*s", wide < 16 ? (int)(17 - wide) : 1, "");
         print_name(value.text, wide < 16 ? (int)wide : 16);
         printf("%14s%9s ", cli_explain_number(part, scale).s, error_text(error).s);
@@ -241,7 +241,7 @@ static void json_importance(const cli_explain_job *job, cli_json *json)
         cli_json_add_number(json, "increase_error", m->increase_error);
         if (job->report->classes) cli_json_add_number(json, "accuracy", m->accuracy);
         if (job->report->classes) cli_json_add_number(json, "accuracy_error", m->accuracy_error);
-        cli_json_add_number(json, "slope", job->slopes[c]);
+        cli_json_add_number(json, "slope", job->gradients[c]);
         cli_json_end(json);
     }
     cli_json_end(json);
@@ -332,7 +332,7 @@ static void json_row(const cli_explain_job *job, cli_json *json)
 
 void cli_explain_json(const cli_explain_job *job)
 {
-    cli_word room;
+    cli_short_text buffer;
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "model", job->model_path);
@@ -340,7 +340,7 @@ void cli_explain_json(const cli_explain_job *job)
     cli_json_add_text(&json, "task", bo_enum_name(BO_ENUM_TASK, job->report->task));
     cli_json_add_count(&json, "rows", job->rows);
     cli_json_array(&json, "outputs");
-    for (size_t t = 0; t < job->outputs; t++) cli_json_add_text(&json, NULL, cli_explain_output(job, t, &room));
+    for (size_t t = 0; t < job->outputs; t++) cli_json_add_text(&json, NULL, cli_explain_output(job, t, &buffer));
     cli_json_end(&json);
     cli_json_add_flag(&json, "has_target", job->has_target);
     cli_json_add_text(&json, "measure", cli_explain_measure(job));

@@ -37,9 +37,9 @@ static bool is_indicator(const cli_explain_job *job, size_t input)
 static char *column_name(const cli_explain_job *job, size_t input, size_t index, const char *name)
 {
     char text[32];
-    const char *own = cli_input_name(job->schema, input);
+    const char *input_name = cli_input_name(job->schema, input);
     snprintf(text, sizeof text, "column %zu", index);
-    if (!name) name = starts_with(own, text) ? text : own;
+    if (!name) name = starts_with(input_name, text) ? text : input_name;
     char *copy = cli_allocate(strlen(name) + 1, 1, "names of columns");
     memcpy(copy, name, strlen(name));
     return copy;
@@ -59,8 +59,8 @@ static void find_columns(cli_explain_job *job)
         *c = (cli_explain_column){
             .name = column_name(job, info.first, i, info.name), .first = info.first, .inputs = info.inputs};
         const size_t length = strlen(c->name);
-        const char *own = cli_input_name(job->schema, info.first);
-        c->category = starts_with(own, c->name) && own[length] == '=';
+        const char *input_name = cli_input_name(job->schema, info.first);
+        c->category = starts_with(input_name, c->name) && input_name[length] == '=';
     }
     job->starts[job->columns] = dim;
     for (size_t c = 0; c < job->columns; c++) {
@@ -142,12 +142,12 @@ void cli_explain_value_of(const cli_explain_job *job, size_t column, const float
     }
 }
 
-const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_word *room)
+const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_short_text *buffer)
 {
-    if (job->report->classes) return cli_class_label(job->schema, output, room);
+    if (job->report->classes) return cli_class_label(job->schema, output, buffer);
     const char *name = cli_target_name(job->schema, output);
-    if (!name) snprintf(room->s, sizeof room->s, job->outputs == 1 ? "prediction" : "prediction%zu", output);
-    return name ? name : room->s;
+    if (!name) snprintf(buffer->s, sizeof buffer->s, job->outputs == 1 ? "prediction" : "prediction%zu", output);
+    return name ? name : buffer->s;
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
@@ -171,16 +171,16 @@ static bool open_model(cli_explain_job *job)
 static bool find_shown(cli_explain_job *job)
 {
     const char *name = job->options->target;
-    cli_word room;
+    cli_short_text buffer;
     job->shown = job->report->classes == 2 ? 1 : 0;
     if (!name) return true;
     for (size_t t = 0; t < job->outputs; t++)
-        if (strcmp(cli_explain_output(job, t, &room), name) == 0) {
+        if (strcmp(cli_explain_output(job, t, &buffer), name) == 0) {
             job->shown = t;
             return true;
         }
     cli_fail(job->session, "--target: %s has no %s '%s'; the first is '%s'", job->model_path,
-             job->report->classes ? "class" : "target", name, cli_explain_output(job, 0, &room));
+             job->report->classes ? "class" : "target", name, cli_explain_output(job, 0, &buffer));
     return false;
 }
 
@@ -195,15 +195,15 @@ bool cli_explain_open(cli_explain_job *job)
                                            .no_origin = true},
                                   .split = {.seed = job->session->common.seed},
                                   .other_rows = true};
-    const bool own = job->schema == NULL; /* saved through the API: all columns of the file are inputs */
-    if (own && failed(job, bo_schema_fit(context, &job->source, &job->schema))) return false;
+    const bool input_name = job->schema == NULL; /* saved through the API: all columns of the file are inputs */
+    if (input_name && failed(job, bo_schema_fit(context, &job->source, &job->schema))) return false;
     if (bo_schema_describe(job->schema)->inputs != job->report->dim) {
         cli_fail(job->session, "%s: expected %zu input columns, as %s was fitted on, found %zu", job->data_path,
                  job->report->dim, job->model_path, bo_schema_describe(job->schema)->inputs);
         return false;
     }
     if (failed(job, bo_table_open(context, &job->source, job->schema, BO_SPLIT_ALL, &job->table))) return false;
-    job->has_target = !own && bo_table_describe(job->table)->has_target;
+    job->has_target = !input_name && bo_table_describe(job->table)->has_target;
     find_columns(job);
     job->desc = (bo_explain_desc){.columns = job->columns,
                                   .starts = job->starts,
@@ -219,22 +219,22 @@ enum { SAMPLE_NUMBERS = 1 << 25, BLOCK_NUMBERS = 1 << 20 };
 /* Reads the table up to row N. */
 static bool read_row(cli_explain_job *job)
 {
-    const size_t dim = job->report->dim, wanted = job->options->row, most = BLOCK_NUMBERS / dim + 1;
-    float *block = cli_allocate(most * dim, sizeof *block, "a block of rows");
+    const size_t dim = job->report->dim, row = job->options->row, block_rows = BLOCK_NUMBERS / dim + 1;
+    float *block = cli_allocate(block_rows * dim, sizeof *block, "a block of rows");
     bo_table_rows rows = {.x = block};
     size_t first = 0;
     bo_status status;
-    while ((status = bo_table_next(job->session->context, job->table, most, &rows)) == BO_OK && rows.rows > 0) {
-        if (wanted < first + rows.rows) break;
+    while ((status = bo_table_next(job->session->context, job->table, block_rows, &rows)) == BO_OK && rows.rows > 0) {
+        if (row < first + rows.rows) break;
         first += rows.rows;
         if (cli_interrupted()) status = BO_CANCELED;
         if (status != BO_OK) break;
     }
     if (status == BO_OK && rows.rows > 0) {
         job->row = cli_allocate(dim, sizeof *job->row, "a row");
-        memcpy(job->row, block + (wanted - first) * dim, dim * sizeof *job->row);
+        memcpy(job->row, block + (row - first) * dim, dim * sizeof *job->row);
     } else if (status == BO_OK) {
-        cli_fail(job->session, "--row %zu: %s has %s rows, and the first is row 0", wanted, job->data_path,
+        cli_fail(job->session, "--row %zu: %s has %s rows, and the first is row 0", row, job->data_path,
                  cli_count(first).s);
     }
     free(block);
@@ -267,15 +267,16 @@ static void shuffle(cli_explain_job *job)
 bool cli_explain_read(cli_explain_job *job)
 {
     const size_t dim = job->report->dim;
-    size_t want = job->options->rows, most = SAMPLE_NUMBERS / dim + 2;
-    if (want > most) {
-        cli_say(job->session, "--rows: using %s rows, because each has %s inputs", cli_count(most).s, cli_count(dim).s);
-        want = most;
+    size_t rows = job->options->rows, max_rows = SAMPLE_NUMBERS / dim + 2;
+    if (rows > max_rows) {
+        cli_note(job->session, "--rows: using %s rows, because each has %s inputs", cli_count(max_rows).s,
+                 cli_count(dim).s);
+        rows = max_rows;
     }
-    job->x = cli_allocate(want * dim, sizeof *job->x, "the sample");
+    job->x = cli_allocate(rows * dim, sizeof *job->x, "the sample");
     if (job->has_target)
-        job->y = cli_allocate(want * bo_schema_describe(job->schema)->targets, sizeof *job->y, "the sample");
-    if (failed(job, bo_table_sample(job->session->context, &job->source, job->schema, NULL, want, job->x, job->y, NULL,
+        job->y = cli_allocate(rows * bo_schema_describe(job->schema)->targets, sizeof *job->y, "the sample");
+    if (failed(job, bo_table_sample(job->session->context, &job->source, job->schema, NULL, rows, job->x, job->y, NULL,
                                     &job->rows)))
         return false;
     if (job->rows < 2) {

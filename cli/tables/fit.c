@@ -31,7 +31,7 @@ bool cli_fit_length_scales(cli_fit_job *job)
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-static const char *solver_words(bo_solver solver)
+static const char *solver_phrase(bo_solver solver)
 {
     switch (solver) {
     case BO_SOLVER_PRIMAL:
@@ -60,7 +60,7 @@ static bool is_class_of_numbers(const bo_schema *schema)
     return classes > 2;
 }
 
-static void say_data(cli_fit_job *job, size_t rows)
+static void report_data(cli_fit_job *job, size_t rows)
 {
     const bo_schema *schema = cli_fit_schema(job);
     size_t classes = bo_schema_describe(schema)->classes, targets = bo_schema_describe(schema)->targets;
@@ -74,15 +74,15 @@ static void say_data(cli_fit_job *job, size_t rows)
     char files[64] = "";
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
     bool guessed = job->options->stream && job->options->holdout > 0; /* rows are assigned one by one */
-    cli_say(job->session, "Data        %s%s rows x %s column%s of %s%s: %s", guessed ? "about " : "", cli_count(rows).s,
-            cli_count(bo_schema_describe(schema)->inputs).s, bo_schema_describe(schema)->inputs == 1 ? "" : "s",
-            job->source.paths[0], files, task);
-    cli_columns_say(job->session, schema);
+    cli_note(job->session, "Data        %s%s rows x %s column%s of %s%s: %s", guessed ? "about " : "",
+             cli_count(rows).s, cli_count(bo_schema_describe(schema)->inputs).s,
+             bo_schema_describe(schema)->inputs == 1 ? "" : "s", job->source.paths[0], files, task);
+    cli_columns_report(job->session, schema);
     if (job->options->task == BO_TASK_AUTO && is_class_of_numbers(schema))
-        cli_say(job->session,
-                "Task        classification, because %s has only %s different values, all integers (use --task "
-                "regression to predict a number)",
-                cli_target_name(schema, 0), cli_count(classes).s);
+        cli_note(job->session,
+                 "Task        classification, because %s has only %s different values, all integers (use --task "
+                 "regression to predict a number)",
+                 cli_target_name(schema, 0), cli_count(classes).s);
     if (2 * classes > rows)
         cli_warn(job->session, "the target has %s classes in %s rows; use --task regression if it is a number",
                  cli_count(classes).s, cli_count(rows).s);
@@ -122,9 +122,9 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     bo_machine_desc desc = job->desc;
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
     const bo_fit_cost *plan = &job->plan;
-    size_t held = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
+    size_t stored_rows = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
     const bo_sparse *sparse = job->train ? job->train->sparse : job->sample;
-    const bo_fit_shape shape = {.rows = held,
+    const bo_fit_shape shape = {.rows = stored_rows,
                                 .dim = bo_schema_describe(schema)->inputs,
                                 .outputs = outputs,
                                 .nonzeros = sparse ? sparse->start[sparse->rows] : 0};
@@ -133,7 +133,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
         cli_fail_status(job->session, status);
         return false;
     }
-    say_data(job, rows);
+    report_data(job, rows);
     if (job->options->balanced && classes == 0)
         cli_warn(job->session, "--balanced is for classes; it is ignored, because the target is a number");
     const char *chosen = plan->searches_gamma && plan->searches_lambda ? "gamma and lambda chosen by search"
@@ -144,16 +144,16 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     char kernel[64] = "";
     if (!desc.choose_kernel) snprintf(kernel, sizeof kernel, "%s ", bo_enum_name(BO_ENUM_KERNEL, desc.features.kernel));
     if (plan->exact)
-        cli_say(job->session, "Plan        exact %skernel of %s rows, %s; %s", kernel, cli_count(plan->features).s,
-                chosen,
-                plan->solver == BO_SOLVER_CG ? "preconditioned conjugate gradients on the kernel matrix"
-                                             : "Cholesky factorization of the kernel matrix");
+        cli_note(job->session, "Plan        exact %skernel of %s rows, %s; %s", kernel, cli_count(plan->features).s,
+                 chosen,
+                 plan->solver == BO_SOLVER_CG ? "preconditioned conjugate gradients on the kernel matrix"
+                                              : "Cholesky factorization of the kernel matrix");
     else
-        cli_say(job->session, "Plan        %s %sfeatures, %s; %s%s", cli_count(plan->features).s, kernel, chosen,
-                solver_words(plan->solver), job->options->stream ? ", rows read in blocks" : "");
+        cli_note(job->session, "Plan        %s %sfeatures, %s; %s%s", cli_count(plan->features).s, kernel, chosen,
+                 solver_phrase(plan->solver), job->options->stream ? ", rows read in blocks" : "");
     double seconds = plan->seconds / job->session->ranks.size;
-    cli_say(job->session, "            up to %s of memory%s%s", cli_bytes((double)plan->bytes).s,
-            seconds >= 2 ? ", about " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
+    cli_note(job->session, "            up to %s of memory%s%s", cli_bytes((double)plan->bytes).s,
+             seconds >= 2 ? ", about " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
     return true;
 }
 
@@ -230,15 +230,15 @@ static bool save(cli_fit_job *job)
     if (!job->options->out) return true;
     bo_status status = cli_interrupted()
                            ? BO_CANCELED
-                           : cli_wrote(job->session, job->options->out,
-                                       bo_machine_save(job->session->context, job->machine, cli_fit_schema(job),
-                                                       &(bo_sink){.path = job->options->out}));
+                           : cli_record_output(job->session, job->options->out,
+                                               bo_machine_save(job->session->context, job->machine, cli_fit_schema(job),
+                                                               &(bo_sink){.path = job->options->out}));
     if (status != BO_OK) cli_fail_status(job->session, status);
     return status == BO_OK;
 }
 
 /* Cross-validation. Its report is printed before a fit to all rows, or is a part of the JSON of that fit. */
-static int judge(cli_fit_job *job)
+static int evaluate(cli_fit_job *job)
 {
     const cli_fit_options *o = job->options;
     cli_session *session = job->session;
@@ -269,8 +269,8 @@ static int run(cli_fit_job *job)
     if (!can_be_planned(job)) return CLI_FAILED;
     if (!options->stream && !load(job)) return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
     if (job->folds) {
-        const int judged = judge(job);
-        if (judged != CLI_DONE || !cli_fit_has_model(job)) return judged;
+        const int result = evaluate(job);
+        if (result != CLI_DONE || !cli_fit_has_model(job)) return result;
     }
     if (!(options->stream ? cli_fit_stream(job) : fit_in_memory(job)))
         return cli_interrupted() ? CLI_INTERRUPTED : CLI_FAILED;
@@ -285,7 +285,7 @@ static int run(cli_fit_job *job)
     int status = CLI_DONE;
     if (options->plot && job->metrics)
         status = cli_plot(session, job->metrics, cli_fit_schema(job), options->plot_kind, options->plot);
-    if (status == CLI_DONE) cli_fit_say_next(job);
+    if (status == CLI_DONE) cli_fit_suggest_next(job);
     return status;
 }
 
@@ -365,9 +365,10 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
 static int check_paths(const cli_fit_options *o, const cli_arguments *files)
 {
     const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}, {"learning-curve", o->learning_curve}};
-    const cli_path others[] = {
+    const cli_path inputs_and_outputs[] = {
         {"labels", o->labels}, {"test", o->test}, {"test-labels", o->test_labels}, {"length-scales", o->length_scales}};
-    int status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), others, CLI_COUNT_OF(others));
+    int status =
+        cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), inputs_and_outputs, CLI_COUNT_OF(inputs_and_outputs));
     for (size_t i = 0; i < files->count && status == CLI_DONE; i++)
         status = cli_paths_apart("fit", outputs, CLI_COUNT_OF(outputs), &(cli_path){NULL, files->items[i]}, 1);
     return status;
@@ -376,21 +377,21 @@ static int check_paths(const cli_fit_options *o, const cli_arguments *files)
 /* The options of cross-validation. */
 static int check_folds(const cli_fit_options *o)
 {
-    const char *stray = o->compare            ? "compare"
-                        : o->learning_curve   ? "learning-curve"
-                        : CLI_GIVEN(o, score) ? "score"
-                                              : NULL;
-    if (!o->folds && stray) return cli_wrong_use("fit", "--%s needs --folds K", stray);
+    const char *folds_option = o->compare            ? "compare"
+                               : o->learning_curve   ? "learning-curve"
+                               : CLI_GIVEN(o, score) ? "score"
+                                                     : NULL;
+    if (!o->folds && folds_option) return cli_usage_error("fit", "--%s needs --folds K", folds_option);
     if (!o->folds) return CLI_DONE;
     if (o->holdout > 0)
-        return cli_wrong_use("fit", "--folds and --holdout exclude each other; every fold is held out once");
+        return cli_usage_error("fit", "--folds and --holdout exclude each other; every fold is held out once");
     if (o->stream || cli_ranks_announced())
-        return cli_wrong_use("fit", "--folds reads the rows into memory; %s is not supported",
-                             o->stream ? "--stream" : "a run on several ranks");
+        return cli_usage_error("fit", "--folds reads the rows into memory; %s is not supported",
+                               o->stream ? "--stream" : "a run on several ranks");
     if (o->learning_curve && !cli_plot_known(o->learning_curve))
-        return cli_wrong_use("fit",
-                             "--learning-curve: expected a file name that ends in .svg, .png or .pdf, found '%s'",
-                             o->learning_curve);
+        return cli_usage_error("fit",
+                               "--learning-curve: expected a file name that ends in .svg, .png or .pdf, found '%s'",
+                               o->learning_curve);
     return cli_variants_check(o->compare);
 }
 
@@ -402,36 +403,37 @@ static const char *kernel_name(unsigned kernel)
 
 static int check(const cli_fit_options *o, const cli_arguments *files)
 {
-    const char *network = CLI_STRAY_NETWORK_OPTION(o);
+    const char *network = CLI_UNUSED_NETWORK_OPTION(o);
     if (files->count == 0)
-        return cli_wrong_use("fit", "expected a file to learn from, found none (example: bochner fit train.csv "
-                                    "--target price --out price.model)");
-    const int judged = check_folds(o);
-    if (judged != CLI_DONE) return judged;
+        return cli_usage_error("fit", "expected a file to learn from, found none (example: bochner fit train.csv "
+                                      "--target price --out price.model)");
+    const int result = check_folds(o);
+    if (result != CLI_DONE) return result;
     if (!o->out && !o->test && !(o->holdout > 0) && !o->folds)
-        return cli_wrong_use("fit",
-                             "no result requested; use --out MODEL to save the model, or --test FILE, --holdout F "
-                             "or --folds K to test it");
+        return cli_usage_error("fit",
+                               "no result requested; use --out MODEL to save the model, or --test FILE, --holdout F "
+                               "or --folds K to test it");
     if (o->exact && (CLI_GIVEN(o, features) || CLI_GIVEN(o, function) || o->stream))
-        return cli_wrong_use("fit", "--exact uses no features: it excludes --features, --function and --stream");
+        return cli_usage_error("fit", "--exact uses no features: it excludes --features, --function and --stream");
     if (o->test && o->holdout > 0)
-        return cli_wrong_use("fit", "--test and --holdout exclude each other; use one of them");
-    if (o->test_labels && !o->test) return cli_wrong_use("fit", "--test-labels needs --test FILE");
+        return cli_usage_error("fit", "--test and --holdout exclude each other; use one of them");
+    if (o->test_labels && !o->test) return cli_usage_error("fit", "--test-labels needs --test FILE");
     if (o->labels && files->count > 1)
-        return cli_wrong_use("fit", "--labels expects one training file, found %zu", files->count);
+        return cli_usage_error("fit", "--labels expects one training file, found %zu", files->count);
     if (network)
-        return cli_wrong_use("fit", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s", network,
-                             kernel_name(o->kernel));
+        return cli_usage_error("fit", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s", network,
+                               kernel_name(o->kernel));
     if (o->labels && o->target)
-        return cli_wrong_use("fit", "--labels and --target exclude each other; use one of them");
+        return cli_usage_error("fit", "--labels and --target exclude each other; use one of them");
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("fit", "--plot: expected a file name that ends in .svg, .png or .pdf, found '%s'",
-                             o->plot);
+        return cli_usage_error("fit", "--plot: expected a file name that ends in .svg, .png or .pdf, found '%s'",
+                               o->plot);
     if (o->plot && !o->test && !(o->holdout > 0) && !o->folds)
-        return cli_wrong_use("fit", "--plot shows predictions of test rows; add --test FILE, --holdout F or --folds K");
-    if (CLI_GIVEN(o, plot_kind) && !o->plot) return cli_wrong_use("fit", "--plot-kind needs --plot FILE");
+        return cli_usage_error("fit",
+                               "--plot shows predictions of test rows; add --test FILE, --holdout F or --folds K");
+    if (CLI_GIVEN(o, plot_kind) && !o->plot) return cli_usage_error("fit", "--plot-kind needs --plot FILE");
     if (o->holdout > 0 && cli_ranks_announced())
-        return cli_wrong_use(
+        return cli_usage_error(
             "fit", "--holdout is not supported with several ranks, which read rows in different orders; put the test "
                    "rows into a separate file and use --test FILE");
     return check_paths(o, files);
@@ -473,17 +475,17 @@ static const cli_option rows[] = {
     TEXT("target", "NAME|INDEX", cli_fit_options, target,
          "column to predict, by name or index; negative indices count from the end; several columns are separated by "
          "commas",
-         .otherwise = "the last column"),
+         .default_text = "the last column"),
     TEXT("labels", "FILE", cli_fit_options, labels, "file with the targets, one row per training row"),
     CHOICE("task", "TASK", cli_fit_options, task, BO_ENUM_TASK, "task", .initial = "auto"),
     TEXT(
         "categorical", "COLS|auto|none", cli_fit_options, categorical,
         "columns to one-hot encode, by name or index, also if they are numbers or have more than 32 values; none: text "
         "columns are an error",
-        .otherwise = "auto: text columns are one-hot encoded up to 32 values, and target-encoded beyond"),
+        .default_text = "auto: text columns are one-hot encoded up to 32 values, and target-encoded beyond"),
     TEXT("drop", "COLS", cli_fit_options, drop, "columns to ignore, by name or index"),
     TEXT("keep", "COLS", cli_fit_options, keep, "the only columns to use as inputs, by name or index",
-         .otherwise = "all, except row numbers and text that is nearly unique"),
+         .default_text = "all, except row numbers and text that is nearly unique"),
     TEXT("sample-weights", "COL", cli_fit_options, weights,
          "column with the weights of the rows, numbers >= 0; it is not an input"),
     TEXT("group", "COL", cli_fit_options, group,
@@ -497,7 +499,7 @@ static const cli_option rows[] = {
     TEXT("test-labels", "FILE", cli_fit_options, test_labels, "file with the targets of --test"),
     REAL("holdout", "F", cli_fit_options, holdout,
          "hold out this fraction of the rows, chosen at random by the seed, and test the model on them", .high = 0.95,
-         .otherwise = "none"),
+         .default_text = "none"),
     FLAG("stream", cli_fit_options, stream,
          "read the files in blocks, in several passes; memory does not grow with the number of rows"),
     COUNT("sample", "N", cli_fit_options, sample, "rows of a stream to choose gamma and the scaling from", .low = 2,
@@ -511,23 +513,23 @@ static const cli_option rows[] = {
            "metric of the kernel: learn weights the columns and their combinations by the gradients of the fitted "
            "function, diagonal weights columns only (auto: learn with --kernel auto, otherwise none)",
            .initial = "auto"),
-    COUNT("features", "R", cli_fit_options, features, "number of random features", .otherwise = "4096"),
+    COUNT("features", "R", cli_fit_options, features, "number of random features", .default_text = "4096"),
     CHOICE(
         "function", "F", cli_fit_options, function, BO_ENUM_FUNCTION,
         "function of the projections; network: random networks for nngp and ntk; sections: no features, but the exact "
         "kernel with all training rows; landmarks: Nystrom features of training rows",
-        .without = CLI_FUNCTIONS_WITHOUT, .otherwise = "chosen by kernel"),
+        .without = CLI_FUNCTIONS_WITHOUT, .default_text = "chosen by kernel"),
     CHOICE("draw", "D", cli_fit_options, draw, BO_ENUM_DRAW, "sampling scheme of the frequencies",
-           .otherwise = "chosen by kernel"),
+           .default_text = "chosen by kernel"),
     CHOICE("sampling", "S", cli_fit_options, sampling, BO_ENUM_SAMPLING,
            "choice of the frequencies (optimal and leverage select them by the data)", .initial = "drawn"),
     REAL_OR_AUTO("gamma", cli_fit_options, gamma,
                  "bandwidth gamma of the kernel, applied to scaled inputs; a larger gamma makes the kernel more local",
-                 .otherwise = "chosen by search"),
+                 .default_text = "chosen by search"),
     REAL("alpha", "X", cli_fit_options, alpha, "alpha of the rational quadratic kernel", .low = 1e-6, .high = 1e6,
-         .otherwise = "1"),
+         .default_text = "1"),
     COUNT("degree", "P", cli_fit_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
-          .otherwise = "2"),
+          .default_text = "2"),
     COUNT("depth", "L", cli_fit_options, depth,
           "hidden layers of the networks of infinite width of nngp and ntk (0: 1 to 3, chosen by search)", .high = 16,
           .initial = "1"),
@@ -547,7 +549,7 @@ static const cli_option rows[] = {
     SECTION("Fit"),
     REAL("budget", "SECONDS", cli_fit_options, budget,
          "time that the fit may take, approximately; the search is cut short, and large tables get fewer features",
-         .high = 1e7, .otherwise = "no limit"),
+         .high = 1e7, .default_text = "no limit"),
     CHOICE("gram-precision", "P", cli_fit_options, precision, BO_ENUM_GRAM_PRECISION,
            "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),
@@ -559,7 +561,7 @@ static const cli_option rows[] = {
         "lambda", cli_fit_options, lambda,
         "regularization: ridge minimizes |Zb - y|^2 + lambda |b|^2, without a factor n; logistic minimizes the sum "
         "of the losses + lambda/2 |b|^2",
-        .otherwise = "chosen by search"),
+        .default_text = "chosen by search"),
     CHOICE("target-scale", "HOW", cli_fit_options, target_scale, BO_ENUM_TARGET_SCALE,
            "scale on which a number is fitted; log needs positive targets (auto: log if it reduces the error of skewed "
            "positive targets)",
@@ -574,18 +576,18 @@ static const cli_option rows[] = {
     FLAG("balanced", cli_fit_options, balanced, "give all classes the same total weight"),
     FLAG("no-intercept", cli_fit_options, no_intercept, "fit without a constant term"),
     BYTES("memory", "BYTES", cli_fit_options, memory, "maximum memory for the fit, such as 4G",
-          .otherwise = "three quarters of the memory that the process may use", .low = 1),
+          .default_text = "three quarters of the memory that the process may use", .low = 1),
     DEVICE(cli_fit_options),
     SECTION("Judging"),
     COUNT("folds", "K", cli_fit_options, folds,
           "cross-validation: divide the rows into K parts, test a model on each part that is fitted to the others, and "
           "report the mean and the deviation of each figure",
-          .low = 2, .high = 1000, .otherwise = "none"),
+          .low = 2, .high = 1000, .default_text = "none"),
     TEXT("compare", "LIST", cli_fit_options, compare,
          "with --folds: compare all kernels, metrics, scalings or losses, or, separated by commas, their combinations; "
          "--out saves a model with the best"),
     CHOICE("score", "FIGURE", cli_fit_options, score, BO_ENUM_SCORE, "figure of --compare and --learning-curve",
-           .without = 1u << BO_SCORE_COVERAGE, .otherwise = "rmse, or log_loss for classes"),
+           .without = 1u << BO_SCORE_COVERAGE, .default_text = "rmse, or log_loss for classes"),
     TEXT("learning-curve", "FILE", cli_fit_options, learning_curve,
          "with --folds: draw the score for growing numbers of training rows; .svg, .png or .pdf"),
     SECTION("Output"),
@@ -595,7 +597,7 @@ static const cli_option rows[] = {
     CHOICE_OF("plot-kind", "KIND", cli_fit_options, plot_kind, cli_plot_kind_name,
               "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
               "confusion matrix",
-              .otherwise = "predictions, or confusion for classes"),
+              .default_text = "predictions, or confusion for classes"),
     END_OF_OPTIONS,
 };
 
@@ -614,8 +616,8 @@ const cli_usage cli_fit_usage = {
                 "  bochner fit train.csv --target price --stream --gamma 0.1 --holdout 0.2 --out price.model\n"
                 "  bochner fit train.csv --target price --folds 5 --compare kernels\n",
     .groups = {{rows, 0}},
-    .essential = {"target", "test", "holdout", "folds", "categorical", "impute", "kernel", "features", "gamma",
-                  "lambda", "stream", "out", "plot", "seed", "threads", "json"},
+    .short_help = {"target", "test", "holdout", "folds", "categorical", "impute", "kernel", "features", "gamma",
+                   "lambda", "stream", "out", "plot", "seed", "threads", "json"},
 };
 
 int cli_fit(int argc, char **argv)

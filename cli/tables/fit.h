@@ -62,6 +62,6 @@ bool cli_fit_stream(cli_fit_job *job);
 bool cli_fit_stream_test(cli_fit_job *job); /* evaluates on the test file or the held-out rows */
 void cli_fit_print(const cli_fit_job *job);
 void cli_fit_json(const cli_fit_job *job);
-void cli_fit_say_next(const cli_fit_job *job); /* after everything else */
+void cli_fit_suggest_next(const cli_fit_job *job); /* after everything else */
 
 #endif

@@ -116,12 +116,12 @@ void cli_fit_print(const cli_fit_job *job)
     print_saved(job);
 }
 
-void cli_fit_say_next(const cli_fit_job *job)
+void cli_fit_suggest_next(const cli_fit_job *job)
 {
     const bo_fit_report *report = bo_machine_report(job->machine);
     const char *more = report->classes ? " --proba" : report->has_std ? " --std" : "";
     if (!job->options->out) return; /* the report names --out */
-    char *model = cli_quoted_word(job->options->out);
-    cli_say_next(job->session, "bochner predict %s new.csv%s", model, more);
+    char *model = cli_shell_quoted(job->options->out);
+    cli_suggest_next(job->session, "bochner predict %s new.csv%s", model, more);
     free(model);
 }

@@ -66,18 +66,18 @@ static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 {
     cli_session *session = job->session;
     size_t dim = bo_schema_describe(job->schema)->inputs, targets = bo_schema_describe(job->schema)->targets,
-           want = job->options->sample;
+           sample_rows = job->options->sample;
     if (session->ranks.rank == 0) {
         size_t all = 0;
         for (size_t i = 0; i < job->source.files; i++) all += counts[i];
-        if (want > all) want = all;
+        if (sample_rows > all) sample_rows = all;
     }
-    if (!cli_ranks_broadcast(&session->ranks, &want, sizeof want)) return false;
-    out->x = cli_allocate(want * dim, sizeof(float), "a sample of the rows");
-    out->y = cli_allocate(want * targets, sizeof(double), "a sample of the rows");
-    if (job->options->weights) out->weights = cli_allocate(want, sizeof(float), "a sample of the rows");
+    if (!cli_ranks_broadcast(&session->ranks, &sample_rows, sizeof sample_rows)) return false;
+    out->x = cli_allocate(sample_rows * dim, sizeof(float), "a sample of the rows");
+    out->y = cli_allocate(sample_rows * targets, sizeof(double), "a sample of the rows");
+    if (job->options->weights) out->weights = cli_allocate(sample_rows, sizeof(float), "a sample of the rows");
     if (session->ranks.rank == 0 && failed(job, bo_table_sample(session->context, &job->source, job->schema, counts,
-                                                                want, out->x, out->y, out->weights, &out->rows)))
+                                                                sample_rows, out->x, out->y, out->weights, &out->rows)))
         return false;
     return cli_ranks_broadcast(&session->ranks, &out->rows, sizeof out->rows) &&
            (!out->weights || cli_ranks_broadcast(&session->ranks, out->weights, out->rows * sizeof(float))) &&
@@ -103,24 +103,24 @@ static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x
 /* Rows of a dense block: fewer if they are long. */
 static size_t block_rows(size_t dim)
 {
-    const size_t most = BLOCK_NUMBERS / dim + 1;
-    return most < BLOCK ? most : BLOCK;
+    const size_t max_rows = BLOCK_NUMBERS / dim + 1;
+    return max_rows < BLOCK ? max_rows : BLOCK;
 }
 
 static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected)
 {
     cli_session *session = job->session;
     const bo_schema_info *schema = bo_schema_describe(job->schema);
-    const size_t dim = schema->inputs, most = is_sparse(job) ? BLOCK : block_rows(dim);
-    bo_table_rows rows = {.x = is_sparse(job) ? NULL : cli_allocate(most * dim, sizeof(float), "a block of rows"),
-                          .y = cli_allocate(most * schema->targets, sizeof(double), "a block of rows")};
+    const size_t dim = schema->inputs, max_rows = is_sparse(job) ? BLOCK : block_rows(dim);
+    bo_table_rows rows = {.x = is_sparse(job) ? NULL : cli_allocate(max_rows * dim, sizeof(float), "a block of rows"),
+                          .y = cli_allocate(max_rows * schema->targets, sizeof(double), "a block of rows")};
     bo_table *table = NULL;
     bo_table_desc part = job->source;
     part.rank = (size_t)session->ranks.rank, part.ranks = (size_t)session->ranks.size;
     size_t done = 0;
     bo_status status = bo_table_open(session->context, &part, job->schema, BO_SPLIT_TRAIN, &table);
     while (status == BO_OK) {
-        status = bo_table_next(session->context, table, most, &rows);
+        status = bo_table_next(session->context, table, max_rows, &rows);
         if (status != BO_OK || rows.rows == 0) break;
         bo_samples block = samples_of(job, rows.rows, rows.x, rows.x ? NULL : &rows.sparse, rows.y, rows.weights);
         status = cli_interrupted() ? BO_CANCELED : bo_fitting_add(session->context, fitting, &block);
@@ -196,11 +196,12 @@ static bool pass_test(cli_fit_job *job)
     bo_table *table = NULL;
     bo_status status = open_test(job, &table);
     const bool sparse = is_sparse(job) && status == BO_OK && bo_table_describe(table)->sparse;
-    const size_t most = sparse ? BLOCK : block_rows(schema->inputs);
-    bo_table_rows rows = {.x = sparse ? NULL : cli_allocate(most * schema->inputs, sizeof(float), "a block of rows"),
-                          .y = cli_allocate(most * schema->targets, sizeof(double), "a block of rows")};
+    const size_t max_rows = sparse ? BLOCK : block_rows(schema->inputs);
+    bo_table_rows rows = {.x =
+                              sparse ? NULL : cli_allocate(max_rows * schema->inputs, sizeof(float), "a block of rows"),
+                          .y = cli_allocate(max_rows * schema->targets, sizeof(double), "a block of rows")};
     while (status == BO_OK) {
-        status = bo_table_next(session->context, table, most, &rows);
+        status = bo_table_next(session->context, table, max_rows, &rows);
         if (status != BO_OK || rows.rows == 0) break;
         done += rows.rows;
         if (cli_interrupted())

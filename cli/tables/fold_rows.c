@@ -199,12 +199,12 @@ static bool is_learned(const bo_schema *schema)
 static char *left_out(const bo_schema *schema)
 {
     bo_schema_column_info column;
-    const size_t room = 24 * bo_schema_describe(schema)->columns + 1;
-    char *list = cli_allocate(room, 1, "a list of columns");
+    const size_t size = 24 * bo_schema_describe(schema)->columns + 1;
+    char *list = cli_allocate(size, 1, "a list of columns");
     size_t used = 0;
     for (size_t i = 0; bo_schema_column(schema, i, &column); i++)
         if (column.use == BO_USE_NOTHING)
-            used += (size_t)snprintf(list + used, room - used, "%s%zu", used ? "," : "", i);
+            used += (size_t)snprintf(list + used, size - used, "%s%zu", used ? "," : "", i);
     return list;
 }
 
@@ -309,7 +309,7 @@ static bool spread_classes(cli_fold_table *table, const uint64_t *groups)
     const bo_data *data = table->data;
     size_t *seen = cli_allocate(data->classes, sizeof *seen, "classes"), alone = 0; /* fold + 1 */
     const size_t several = (size_t)-1;
-    cli_word number;
+    cli_short_text number;
     const char *label = NULL;
     for (size_t i = 0; i < data->rows; i++) {
         size_t *of = &seen[(size_t)data->y[i]];

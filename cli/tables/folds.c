@@ -15,10 +15,10 @@ cli_spread cli_spread_of(size_t count, const double *values)
     return (cli_spread){mean, deviation, deviation * sqrt(1 / k + 1 / (k - 1))};
 }
 
-cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_score figure)
+cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_score metric)
 {
     double *values = cli_allocate(folds->folds, sizeof *values, "folds");
-    for (size_t f = 0; f < folds->folds; f++) values[f] = variant->folds[f].values[figure];
+    for (size_t f = 0; f < folds->folds; f++) values[f] = variant->folds[f].values[metric];
     const cli_spread spread = cli_spread_of(folds->folds, values);
     free(values);
     return spread;
@@ -82,7 +82,7 @@ static bool run_fold(cli_fit_job *job, cli_variant *variant, size_t fold, const 
                                     .kernel = report->kernel,
                                     .metric = report->metric,
                                     .seconds = cli_now() - started};
-        for (unsigned i = 0; i < CLI_FIGURES; i++) result->values[i] = cli_measure(session, metrics, i).value;
+        for (unsigned i = 0; i < CLI_METRICS; i++) result->values[i] = cli_measure(session, metrics, i).value;
         if (job->options->plot && !job->options->test) ok = pool(session, machine, test, variant);
     }
     bo_metrics_destroy(metrics);
@@ -156,18 +156,18 @@ bool cli_folds_run(cli_fit_job *job, cli_folds *out)
 {
     const cli_fit_options *o = job->options;
     const size_t classes = job->train->classes;
-    const bo_score usual = classes ? BO_SCORE_LOG_LOSS : BO_SCORE_RMSE;
+    const bo_score default_score = classes ? BO_SCORE_LOG_LOSS : BO_SCORE_RMSE;
     *out = (cli_folds){.folds = o->folds,
                        .rows = job->train->rows,
                        .classes = classes,
-                       .score = CLI_GIVEN(o, score) ? o->score : usual};
+                       .score = CLI_GIVEN(o, score) ? o->score : default_score};
     if (!score_suits(job, out)) return false;
     cli_fold_table table;
     bool ok = cli_fold_table_open(&table, job, o->folds);
     const bool terse = job->session->terse;
     job->session->terse = true; /* the notes of the library would be repeated in every fold */
     if (ok) {
-        cli_variants_make(out, o->compare, &job->desc);
+        cli_variants_create(out, o->compare, &job->desc);
         ok = run_folds(job, out, &table);
     }
     if (ok) {

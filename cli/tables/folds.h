@@ -7,7 +7,7 @@
 /* The test of one fold. */
 typedef struct cli_fold_result {
     size_t rows, trained; /* test rows, training rows */
-    double values[CLI_FIGURES];
+    double values[CLI_METRICS];
     double gamma, lambda, seconds;
     bo_kernel kernel;
     bo_metric_choice metric;
@@ -48,12 +48,12 @@ typedef struct cli_spread {
 } cli_spread;
 cli_spread cli_spread_of(size_t count, const double *values);
 /* Of a figure over the folds; and of its difference from the other variant, fold by fold. */
-cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_score figure);
+cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_score metric);
 cli_spread cli_variant_difference(const cli_folds *folds, const cli_variant *variant, const cli_variant *other);
 
-/* Parses --compare and fills in the variants of `base`. Returns CLI_DONE, or CLI_WRONG_USE after a message. */
+/* Parses --compare and fills in the variants of `base`. Returns CLI_DONE, or CLI_USAGE_ERROR after a message. */
 int cli_variants_check(const char *list);
-void cli_variants_make(cli_folds *folds, const char *list, const bo_machine_desc *base);
+void cli_variants_create(cli_folds *folds, const char *list, const bo_machine_desc *base);
 
 /* Runs the cross-validation of a job whose training rows are loaded; the best variant becomes the description of the
  * machine. False after an error. */

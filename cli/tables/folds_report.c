@@ -5,20 +5,20 @@
 enum { CELL = 10 };
 
 /* True if the figure is known in every fold. */
-static bool is_known(const cli_folds *folds, bo_score figure)
+static bool is_known(const cli_folds *folds, bo_score metric)
 {
-    return isfinite(cli_variant_spread(folds, &folds->variants[0], figure).mean);
+    return isfinite(cli_variant_spread(folds, &folds->variants[0], metric).mean);
 }
 
 static void print_cell(FILE *out, const char *text)
 {
-    const size_t letters = cli_letters(text);
-    fprintf(out, "%*s%s", letters < CELL ? (int)(CELL - letters) : 1, "", text);
+    const size_t width = cli_display_width(text);
+    fprintf(out, "%*s%s", width < CELL ? (int)(CELL - width) : 1, "", text);
 }
 
-static const char *heading(bo_score figure)
+static const char *heading(bo_score metric)
 {
-    switch (figure) {
+    switch (metric) {
     case BO_SCORE_MEDIAN_ERROR:
         return "median";
     case BO_SCORE_BRIER:
@@ -26,7 +26,7 @@ static const char *heading(bo_score figure)
     case BO_SCORE_CALIBRATION:
         return "calibr.";
     default:
-        return cli_figure_words(figure);
+        return cli_metric_name(metric);
     }
 }
 
@@ -40,8 +40,8 @@ static void print_summary(const cli_folds *folds, FILE *out)
     for (size_t i = 0; i < CLI_COUNT_OF(shown); i++) {
         if (!is_known(folds, shown[i])) continue;
         const cli_spread spread = cli_variant_spread(folds, &folds->variants[0], shown[i]);
-        fprintf(out, "%s%s %s ± %s", some ? ", " : "", cli_figure_words(shown[i]), cli_figure(shown[i], spread.mean).s,
-                cli_figure_error(shown[i], spread.deviation).s);
+        fprintf(out, "%s%s %s ± %s", some ? ", " : "", cli_metric_name(shown[i]),
+                cli_format_metric(shown[i], spread.mean).s, cli_format_metric_error(shown[i], spread.deviation).s);
         some = true;
     }
     fprintf(out, "\n            (mean ± standard deviation over %zu folds; %s rows)\n", folds->folds,
@@ -56,17 +56,18 @@ static void print_row(const cli_folds *folds, FILE *out, const char *name, size_
         fprintf(out, "%8s", cli_count(rows).s);
     else
         fprintf(out, "%8s", "");
-    for (unsigned i = 0; i < CLI_FIGURES; i++)
-        if (is_known(folds, i)) print_cell(out, (spread ? cli_figure_error(i, values[i]) : cli_figure(i, values[i])).s);
+    for (unsigned i = 0; i < CLI_METRICS; i++)
+        if (is_known(folds, i))
+            print_cell(out, (spread ? cli_format_metric_error(i, values[i]) : cli_format_metric(i, values[i])).s);
     fputc('\n', out);
 }
 
 static void print_folds(const cli_folds *folds, FILE *out)
 {
     const cli_variant *variant = &folds->variants[0];
-    double mean[CLI_FIGURES], deviation[CLI_FIGURES], error[CLI_FIGURES];
+    double mean[CLI_METRICS], deviation[CLI_METRICS], error[CLI_METRICS];
     fprintf(out, "  %-10s%8s", "fold", "rows");
-    for (unsigned i = 0; i < CLI_FIGURES; i++) {
+    for (unsigned i = 0; i < CLI_METRICS; i++) {
         const cli_spread spread = cli_variant_spread(folds, variant, i);
         mean[i] = spread.mean;
         deviation[i] = spread.deviation;
@@ -91,7 +92,7 @@ static void print_compared(const cli_folds *folds, FILE *out)
 {
     const cli_variant *best = &folds->variants[0];
     fprintf(out, "Compared    by %s; difference: from the best, with its standard error\n  %-24s",
-            cli_figure_words(folds->score), folds->compared);
+            cli_metric_name(folds->score), folds->compared);
     print_cell(out, heading(folds->score));
     print_cell(out, "deviation");
     print_cell(out, "difference");
@@ -108,10 +109,10 @@ static void print_compared(const cli_folds *folds, FILE *out)
                          difference = cli_variant_difference(folds, variant, best);
         double seconds = 0;
         for (size_t f = 0; f < folds->folds; f++) seconds += variant->folds[f].seconds;
-        print_cell(out, cli_figure(folds->score, spread.mean).s);
-        print_cell(out, cli_figure_error(folds->score, spread.deviation).s);
-        print_cell(out, v ? cli_figure_error(folds->score, difference.mean).s : "-");
-        print_cell(out, v ? cli_figure_error(folds->score, difference.error).s : "-");
+        print_cell(out, cli_format_metric(folds->score, spread.mean).s);
+        print_cell(out, cli_format_metric_error(folds->score, spread.deviation).s);
+        print_cell(out, v ? cli_format_metric_error(folds->score, difference.mean).s : "-");
+        print_cell(out, v ? cli_format_metric_error(folds->score, difference.error).s : "-");
         fprintf(out, "%10.1f\n", seconds);
     }
     fputs("            The best of several settings looks better than it is; test it on other rows.\n", out);
@@ -119,7 +120,7 @@ static void print_compared(const cli_folds *folds, FILE *out)
 
 static void print_curve(const cli_folds *folds, FILE *out)
 {
-    fprintf(out, "Curve       %s by number of training rows\n  %-10s", cli_figure_words(folds->score), "rows");
+    fprintf(out, "Curve       %s by number of training rows\n  %-10s", cli_metric_name(folds->score), "rows");
     print_cell(out, "test");
     print_cell(out, "deviation");
     print_cell(out, "training");
@@ -129,9 +130,9 @@ static void print_curve(const cli_folds *folds, FILE *out)
                          train = cli_spread_of(folds->folds, folds->curve[i].train);
         fprintf(out, "  %-10s", cli_count((size_t)(folds->curve[i].rows + 0.5)).s);
         if (isfinite(test.mean)) {
-            print_cell(out, cli_figure(folds->score, test.mean).s);
-            print_cell(out, cli_figure_error(folds->score, test.deviation).s);
-            print_cell(out, cli_figure(folds->score, train.mean).s);
+            print_cell(out, cli_format_metric(folds->score, test.mean).s);
+            print_cell(out, cli_format_metric_error(folds->score, test.deviation).s);
+            print_cell(out, cli_format_metric(folds->score, train.mean).s);
         } else {
             print_cell(out, "too few");
         }
@@ -151,10 +152,10 @@ void cli_folds_print(const cli_folds *folds, FILE *out)
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void json_figures(const cli_folds *folds, const cli_variant *variant, cli_json *json)
+static void json_metrics(const cli_folds *folds, const cli_variant *variant, cli_json *json)
 {
     cli_json_object(json, "figures");
-    for (unsigned i = 0; i < CLI_FIGURES; i++) {
+    for (unsigned i = 0; i < CLI_METRICS; i++) {
         const cli_spread spread = cli_variant_spread(folds, variant, i);
         if (!isfinite(spread.mean)) continue;
         cli_json_object(json, bo_enum_name(BO_ENUM_SCORE, i));
@@ -174,7 +175,7 @@ static void json_folds(const cli_folds *folds, const cli_variant *variant, cli_j
         cli_json_object(json, NULL);
         cli_json_add_count(json, "rows", result->rows);
         cli_json_add_count(json, "training_rows", result->trained);
-        for (unsigned i = 0; i < CLI_FIGURES; i++)
+        for (unsigned i = 0; i < CLI_METRICS; i++)
             if (isfinite(result->values[i]))
                 cli_json_add_number(json, bo_enum_name(BO_ENUM_SCORE, i), result->values[i]);
         cli_json_add_text(json, "kernel", bo_enum_name(BO_ENUM_KERNEL, result->kernel));
@@ -200,7 +201,7 @@ static void json_compared(const cli_folds *folds, cli_json *json)
             const cli_spread difference = cli_variant_difference(folds, variant, &folds->variants[0]);
             cli_json_add_number(json, "difference", difference.mean);
             cli_json_add_number(json, "difference_standard_error", difference.error);
-            json_figures(folds, variant, json);
+            json_metrics(folds, variant, json);
             json_folds(folds, variant, json);
         }
         cli_json_end(json);
@@ -232,7 +233,7 @@ void cli_folds_json(const cli_folds *folds, cli_json *json)
     cli_json_add_count(json, "rows", folds->rows);
     cli_json_add_text(json, "score", bo_enum_name(BO_ENUM_SCORE, folds->score));
     cli_json_add_flag(json, "shared_encodings", folds->shared);
-    json_figures(folds, &folds->variants[0], json);
+    json_metrics(folds, &folds->variants[0], json);
     json_folds(folds, &folds->variants[0], json);
     if (folds->compared) json_compared(folds, json);
     if (folds->points) json_curve(folds, json);

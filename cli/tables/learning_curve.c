@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST = 20 }; /* training rows */
+enum { MIN_ROWS = 20 }; /* training rows */
 
 static bool measure(cli_fit_job *job, const cli_folds *folds, const bo_machine *machine, const bo_samples *rows,
                     double *value)
@@ -62,7 +62,8 @@ bool cli_learning_curve(cli_fit_job *job, cli_folds *folds, cli_fold_table *tabl
 {
     const size_t trained = folds->rows - folds->rows / folds->folds - 1;
     folds->points = 1;
-    while (folds->points < CLI_CURVE_SIZES && trained >> folds->points >= FEWEST + 2 * folds->classes) folds->points++;
+    while (folds->points < CLI_CURVE_SIZES && trained >> folds->points >= MIN_ROWS + 2 * folds->classes)
+        folds->points++;
     for (size_t i = 0; i < folds->points; i++) {
         folds->curve[i].test = cli_allocate(folds->folds, sizeof(double), "learning curve");
         folds->curve[i].train = cli_allocate(folds->folds, sizeof(double), "learning curve");
@@ -96,21 +97,21 @@ static void draw(FILE *pipe, const char *path, const void *what)
     const cli_folds *folds = what;
     char title[160];
     snprintf(title, sizeof title, "%s by number of training rows: mean ± deviation over %zu folds",
-             cli_figure_words(folds->score), folds->folds);
-    cli_picture_begin(pipe, path, 720, 480, 12);
-    cli_picture_title(pipe, title, 640);
+             cli_metric_name(folds->score), folds->folds);
+    cli_plot_begin(pipe, path, 720, 480, 12);
+    cli_plot_title(pipe, title, 640);
     fprintf(pipe,
             "set xlabel 'training rows'\nset ylabel '%s'\nset logscale x 2\nset format x '%%.0f'\n"
             "set format y '%%g'\nset grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset key top %s Left reverse\n"
             "set offsets graph 0.04, graph 0.04, graph 0.08, graph 0.04\n",
-            cli_figure_words(folds->score), bo_score_larger_is_better(folds->score) ? "left" : "right");
+            cli_metric_name(folds->score), bo_score_larger_is_better(folds->score) ? "left" : "right");
     fputs("set xtics (", pipe);
     for (size_t i = 0; i < folds->points; i++) fprintf(pipe, "%s%.0f", i ? ", " : "", folds->curve[i].rows);
     fputs(")\n", pipe);
     curve(pipe, "test", folds, true);
     curve(pipe, "train", folds, false);
     for (int i = 0; i < 2; i++) {
-        const char *name = i ? "train" : "test", *color = cli_picture_color((size_t)i);
+        const char *name = i ? "train" : "test", *color = cli_plot_color((size_t)i);
         fprintf(pipe,
                 "%s $%s with yerrorbars pt 7 ps 0.7 lw 1.5 lc rgb '%s' notitle, $%s with lines lw 2 dt %d lc rgb '%s' "
                 "title '%s'",
@@ -121,5 +122,5 @@ static void draw(FILE *pipe, const char *path, const void *what)
 
 int cli_learning_curve_plot(cli_session *session, const cli_folds *folds, const char *path)
 {
-    return cli_picture(session, path, "", draw, folds);
+    return cli_plot_file(session, path, "", draw, folds);
 }

@@ -13,7 +13,7 @@ enum { CLI_KERNEL_AUTO = BO_KERNEL_NTK + 1 };
 #define CLI_FUNCTIONS_WITHOUT   (CLI_MAPS_WITHOUT & ~(1u << BO_FUNCTION_SECTIONS))
 
 /* The first given option of the networks of infinite width if the kernel has none; NULL: no such option. */
-#define CLI_STRAY_NETWORK_OPTION(o)                                                                                    \
+#define CLI_UNUSED_NETWORK_OPTION(o)                                                                                   \
     ((o)->kernel == BO_KERNEL_NNGP || (o)->kernel == BO_KERNEL_NTK ? NULL                                              \
      : CLI_GIVEN(o, depth)                                         ? "depth"                                           \
      : CLI_GIVEN(o, activation)                                    ? "activation"                                      \

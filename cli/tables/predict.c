@@ -40,7 +40,7 @@ typedef struct predict_job {
     bo_table *table;
     bool has_target;
     bo_metrics *metrics;
-    cli_answers answers;
+    cli_predictions predictions;
     cli_copied copied;
     size_t rows;      /* predicted */
     float *x;         /* dense rows of a block; NULL: the rows are sparse */
@@ -60,12 +60,12 @@ static bool failed(predict_job *job, bo_status status)
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-static const char *class_name(const void *user, size_t index, char room[CLI_NAME])
+static const char *class_name(const void *user, size_t index, char buffer[CLI_NAME])
 {
     const predict_job *job = user;
-    cli_word number;
-    snprintf(room, CLI_NAME, "%s", cli_class_label(job->schema, index, &number));
-    return room;
+    cli_short_text number;
+    snprintf(buffer, CLI_NAME, "%s", cli_class_label(job->schema, index, &number));
+    return buffer;
 }
 
 /* Whether intervals are printed, and their level. */
@@ -87,7 +87,7 @@ static size_t numbers_each(const predict_options *o)
 
 /* For regression: per target the mean, with --std the standard deviation, and with --std or --interval the ends of the
  * interval, whose names have the level in percent. */
-static const char *number_name(const void *user, size_t index, char room[CLI_NAME])
+static const char *number_name(const void *user, size_t index, char buffer[CLI_NAME])
 {
     const predict_job *job = user;
     const size_t each = numbers_each(job->options), target = index / each, part = index % each;
@@ -98,36 +98,36 @@ static const char *number_name(const void *user, size_t index, char room[CLI_NAM
     else if (part > 0)
         snprintf(what, sizeof what, "%s%.10g", part + 1 == each ? "high" : "low", 100 * level_of(job->options));
     if (job->report->outputs == 1)
-        snprintf(room, CLI_NAME, "%s", each == 1 ? "prediction" : what);
+        snprintf(buffer, CLI_NAME, "%s", each == 1 ? "prediction" : what);
     else if (target_name)
-        snprintf(room, CLI_NAME, "%s%s%s", target_name, part ? "_" : "", part ? what : "");
+        snprintf(buffer, CLI_NAME, "%s%s%s", target_name, part ? "_" : "", part ? what : "");
     else
-        snprintf(room, CLI_NAME, "prediction%zu%s%s", target, part ? "_" : "", part ? what : "");
-    return room;
+        snprintf(buffer, CLI_NAME, "prediction%zu%s%s", target, part ? "_" : "", part ? what : "");
+    return buffer;
 }
 
-static const char *copy_name(const void *user, size_t index, char room[CLI_NAME])
+static const char *copy_name(const void *user, size_t index, char buffer[CLI_NAME])
 {
     const predict_job *job = user;
-    return cli_copied_name(&job->copied, index, room);
+    return cli_copied_name(&job->copied, index, buffer);
 }
 
 static bool open_output(predict_job *job)
 {
     const size_t classes = job->report->classes;
-    job->answers = (cli_answers){.session = job->session,
-                                 .out = job->options->out,
-                                 .classes = classes,
-                                 .label = class_name,
-                                 .numbers = classes ? (job->options->proba ? classes : 0)
-                                                    : job->report->outputs * numbers_each(job->options),
-                                 .name = classes ? class_name : number_name,
-                                 .user = job,
-                                 .item = sizeof(double),
-                                 .copies = job->copied.count,
-                                 .copy_name = copy_name,
-                                 .copied = job->copied.cells};
-    return cli_answers_open(&job->answers);
+    job->predictions = (cli_predictions){.session = job->session,
+                                         .out = job->options->out,
+                                         .classes = classes,
+                                         .label = class_name,
+                                         .numbers = classes ? (job->options->proba ? classes : 0)
+                                                            : job->report->outputs * numbers_each(job->options),
+                                         .name = classes ? class_name : number_name,
+                                         .user = job,
+                                         .item = sizeof(double),
+                                         .copies = job->copied.count,
+                                         .copy_name = copy_name,
+                                         .copied = job->copied.cells};
+    return cli_predictions_open(&job->predictions);
 }
 
 /* Numbers of one row, without the label. */
@@ -136,7 +136,7 @@ static void row_numbers(const predict_job *job, size_t i, double *row)
     const bo_fit_report *report = job->report;
     size_t count = 0;
     if (report->classes) {
-        if (job->answers.numbers) memcpy(row, job->mean + i * report->classes, report->classes * sizeof(double));
+        if (job->predictions.numbers) memcpy(row, job->mean + i * report->classes, report->classes * sizeof(double));
         return;
     }
     for (size_t t = 0; t < report->outputs; t++) {
@@ -154,9 +154,9 @@ static bool write_rows(predict_job *job, size_t rows)
     for (size_t i = 0; i < rows; i++) {
         row_numbers(job, i, job->row);
         if (job->copied.count && !cli_copied_next(job->session, &job->copied)) return false;
-        if (!cli_answers_row(&job->answers, job->classes ? (size_t)job->classes[i] : 0, job->row)) return false;
+        if (!cli_predictions_row(&job->predictions, job->classes ? (size_t)job->classes[i] : 0, job->row)) return false;
     }
-    return cli_answers_flush(&job->answers);
+    return cli_predictions_flush(&job->predictions);
 }
 
 /* ---- predicting -------------------------------------------------------------------------------------------------- */
@@ -247,14 +247,14 @@ static bool predict_all(predict_job *job)
 /* Reports that the file is not a model, and what it is if that is known. Returns false. */
 static bool no_model(predict_job *job)
 {
-    char words[1024];
-    snprintf(words, sizeof words, "%s", bo_context_error(job->session->context));
+    char message[1024];
+    snprintf(message, sizeof message, "%s", bo_context_error(job->session->context));
     bo_features *map = NULL;
     if (bo_features_load(job->session->context, &(bo_source){.path = job->model_path}, &map) == BO_OK)
         cli_fail(job->session, "%s is a feature map, expected a model; bochner fit --out MODEL writes one",
                  job->model_path);
     else
-        cli_fail(job->session, "%s (expected: bochner predict MODEL DATA)", words);
+        cli_fail(job->session, "%s (expected: bochner predict MODEL DATA)", message);
     bo_features_destroy(map);
     return false;
 }
@@ -298,15 +298,15 @@ static bool open_data(predict_job *job)
                                          .no_target = job->schema == NULL,
                                          .no_origin = true},
                                 .other_rows = true};
-    bool own = job->schema == NULL;
-    if (own && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
+    bool all_columns = job->schema == NULL;
+    if (all_columns && failed(job, bo_schema_fit(context, &desc, &job->schema))) return false;
     if (bo_schema_describe(job->schema)->inputs != job->report->dim) {
         cli_fail(job->session, "%s: expected %zu input columns, as %s was fitted on, found %zu", job->data_path,
                  job->report->dim, job->model_path, bo_schema_describe(job->schema)->inputs);
         return false;
     }
     if (failed(job, bo_table_open(context, &desc, job->schema, BO_SPLIT_ALL, &job->table))) return false;
-    job->has_target = !own && bo_table_describe(job->table)->has_target;
+    job->has_target = !all_columns && bo_table_describe(job->table)->has_target;
     const char *copy = job->options->copy;
     return !copy || cli_copied_open(job->session, &job->copied, job->data_path, job->options->format, copy);
 }
@@ -317,8 +317,8 @@ static bool allocate(predict_job *job)
     size_t outputs = report->classes ? report->classes : report->outputs;
     job->block = BLOCK;
     if (!bo_table_describe(job->table)->sparse) {
-        const size_t most = BLOCK_NUMBERS / report->dim + 1;
-        if (job->block > most) job->block = most;
+        const size_t max_block = BLOCK_NUMBERS / report->dim + 1;
+        if (job->block > max_block) job->block = max_block;
         job->x = cli_allocate(job->block * report->dim, sizeof(float), "a block of rows");
     }
     if (job->has_target) {
@@ -343,7 +343,7 @@ static bool allocate(predict_job *job)
 
 static void report_json(predict_job *job)
 {
-    cli_json *json = cli_answers_json(&job->answers);
+    cli_json *json = cli_predictions_json(&job->predictions);
     cli_json_add_text(json, "model", job->model_path);
     cli_json_add_text(json, "data", job->data_path);
     cli_json_add_count(json, "rows", job->rows);
@@ -364,7 +364,7 @@ static int run(predict_job *job)
     if (!allocate(job) || !open_output(job)) return CLI_FAILED;
     bool ok = predict_all(job) && (!job->has_target || job->rows > 0 ||
                                    cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
-    if (!ok || !cli_answers_end(&job->answers)) return CLI_FAILED;
+    if (!ok || !cli_predictions_end(&job->predictions)) return CLI_FAILED;
     job->has_target = job->has_target && job->metrics->rows > 0; /* the column may be empty */
     if (options->plot && !job->has_target)
         return cli_fail(job->session, "--plot: all targets of %s are missing", job->data_path);
@@ -422,7 +422,7 @@ static void close_job(predict_job *job)
     bo_machine_destroy(job->machine);
     bo_schema_destroy(job->schema);
     bo_metrics_destroy(job->metrics);
-    cli_answers_close(&job->answers);
+    cli_predictions_close(&job->predictions);
     free(job->x);
     free(job->y);
     free(job->mean);
@@ -446,13 +446,13 @@ static int predict_table(cli_session *session, const predict_options *o, const c
 /* The options are checked as far as that is possible without the model. */
 static int check_options(const predict_options *o, const cli_network_use *use)
 {
-    const int named = cli_answers_check_name("predict", o->out);
+    const int named = cli_predictions_check_name("predict", o->out);
     if (named != CLI_DONE) return named;
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
-    if (CLI_GIVEN(o, plot_kind) && !o->plot) return cli_wrong_use("predict", "--plot-kind needs --plot FILE");
+        return cli_usage_error("predict", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+    if (CLI_GIVEN(o, plot_kind) && !o->plot) return cli_usage_error("predict", "--plot-kind needs --plot FILE");
     if (o->copy && o->out && cli_ends_with(o->out, ".npy"))
-        return cli_wrong_use("predict", "--copy: a .npy file has only numbers; use a name ending in .csv or .tsv");
+        return cli_usage_error("predict", "--copy: a .npy file has only numbers; use a name ending in .csv or .tsv");
     const cli_path outputs[] = {{"out", o->out}, {"plot", o->plot}};
     const cli_path inputs[] = {{NULL, use->directory}, {NULL, use->path}, {"labels", o->labels}};
     const int apart = cli_paths_apart("predict", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -467,12 +467,12 @@ static int predict_with(cli_session *session, const predict_options *o, const cl
     const char *of_text = text_option(o), *of_compute = compute_option(o);
     const bool model = bo_model_exists(session->context, use->directory);
     if (!model && of_text)
-        return cli_wrong_use("predict", "--%s applies to text models only; %s does not hold a text model", of_text,
-                             use->directory);
+        return cli_usage_error("predict", "--%s applies to text models only; %s does not hold a text model", of_text,
+                               use->directory);
     if (model || cli_is_network(use->directory)) return predict_directory(session, o, use);
     if (of_compute)
-        return cli_wrong_use("predict", "--%s applies to text models and networks only; %s does not hold one",
-                             of_compute, use->directory);
+        return cli_usage_error("predict", "--%s applies to text models and networks only; %s does not hold one",
+                               of_compute, use->directory);
     return predict_table(session, o, use);
 }
 
@@ -480,8 +480,8 @@ static int predict(void *given, const cli_common *common, const cli_arguments *a
 {
     const predict_options *o = given;
     if (arguments->count != 2)
-        return cli_wrong_use("predict", "expected MODEL and DATA, found %zu argument%s", arguments->count,
-                             arguments->count == 1 ? "" : "s");
+        return cli_usage_error("predict", "expected MODEL and DATA, found %zu argument%s", arguments->count,
+                               arguments->count == 1 ? "" : "s");
     const cli_network_use use = {.data = o->network,
                                  .directory = arguments->items[0],
                                  .path = arguments->items[1],
@@ -501,24 +501,25 @@ static const cli_option rows[] = {
     FLAG("std", predict_options, std, "for regression: print mean, standard deviation and 95% interval"),
     REAL("interval", "LEVEL", predict_options, interval,
          "for regression: print mean and the interval that contains the true value with this probability, such as 0.9",
-         .low = 0.001, .high = 0.9999, .otherwise = "none; 0.95 with --std"),
+         .low = 0.001, .high = 0.9999, .default_text = "none; 0.95 with --std"),
     FLAG("proba", predict_options, proba, "for classification: print the probability of each class"),
     TEXT("copy", "COLS", predict_options, copy,
          "copy these columns of DATA, by name or index, into the output before the predictions; one that has the name "
          "of another column, such as that of a class, is named NAME_copied"),
-    TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy", .otherwise = "CSV on standard output"),
+    TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy",
+         .default_text = "CSV on standard output"),
     TEXT("plot", "FILE", predict_options, plot, "draw the predictions and the true values: .svg, .png or .pdf"),
     CHOICE_OF("plot-kind", "KIND", predict_options, plot_kind, cli_plot_kind_name,
               "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
               "confusion matrix",
-              .otherwise = "predictions, or confusion for classes"),
+              .default_text = "predictions, or confusion for classes"),
     SECTION("Data"),
     TEXT("labels", "FILE", predict_options, labels, "separate file with the true values"),
     CHOICE("format", "FORMAT", predict_options, format, BO_ENUM_FORMAT, "format of DATA", .initial = "auto"),
     SECTION("Texts"),
     FLAG("labeled", predict_options, labeled, "DATA also has labels, as in training; reports the accuracy"),
     COUNT("context", "N", predict_options, context, "maximum tokens per text; longer texts are truncated", .low = 1,
-          .otherwise = "as in training"),
+          .default_text = "as in training"),
     DEVICE(predict_options),
     PRECISION(predict_options, .traits = 0),
     CHOICE("weights", "HOW", predict_options, weights, BO_ENUM_STORAGE, "storage of the weights in memory",
@@ -542,7 +543,7 @@ const cli_usage cli_predict_usage = {
     .groups = {{rows, 0},
                {cli_network_part_rows, offsetof(predict_options, network)},
                {cli_network_graph_rows, offsetof(predict_options, network)}},
-    .essential = {"out", "std", "interval", "proba", "copy", "plot", "labels", "labeled", "context", "json"},
+    .short_help = {"out", "std", "interval", "proba", "copy", "plot", "labels", "labeled", "context", "json"},
 };
 
 int cli_predict(int argc, char **argv)

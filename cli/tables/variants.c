@@ -75,15 +75,15 @@ int cli_variants_check(const char *list)
     while (rest && *rest) {
         const dimension *d = next(&rest);
         if (!d)
-            return cli_wrong_use(
+            return cli_usage_error(
                 "fit", "--compare: expected kernels, metrics, scalings or losses, separated by commas, found '%s'",
                 list);
         count *= values_of(d);
     }
     if (list && !*list)
-        return cli_wrong_use("fit", "--compare: expected kernels, metrics, scalings or losses, found nothing");
+        return cli_usage_error("fit", "--compare: expected kernels, metrics, scalings or losses, found nothing");
     if (count <= CLI_VARIANTS) return CLI_DONE;
-    return cli_wrong_use("fit", "--compare: expected at most %d combinations, found %zu", CLI_VARIANTS, count);
+    return cli_usage_error("fit", "--compare: expected at most %d combinations, found %zu", CLI_VARIANTS, count);
 }
 
 /* Replaces each variant by one per value. */
@@ -104,7 +104,7 @@ static void multiply(cli_folds *folds, const dimension *d)
         }
 }
 
-void cli_variants_make(cli_folds *folds, const char *list, const bo_machine_desc *base)
+void cli_variants_create(cli_folds *folds, const char *list, const bo_machine_desc *base)
 {
     folds->variants = cli_allocate(CLI_VARIANTS, sizeof *folds->variants, "variants");
     folds->variants[0].desc = *base;

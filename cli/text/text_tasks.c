@@ -9,23 +9,24 @@
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
-const char *cli_task_words(bo_model_task task)
+const char *cli_task_phrase(bo_model_task task)
 {
-    static const char *const words[] = {"a language model", "a model that classifies texts",
-                                        "a model that matches texts", "a model that translates", "a network"};
-    return words[task];
+    static const char *const phrases[] = {"a language model", "a model that classifies texts",
+                                          "a model that matches texts", "a model that translates", "a network"};
+    return phrases[task];
 }
 
-int cli_wrong_task(cli_session *session, const char *directory, bo_model_task task)
+int cli_fail_task(cli_session *session, const char *directory, bo_model_task task)
 {
     const bool labels = task == BO_MODEL_TASK_CLASSIFY || task == BO_MODEL_TASK_MATCH;
-    return cli_fail(session, "%s holds %s; use bochner %s, eval or info, not %s", directory, cli_task_words(task),
+    return cli_fail(session, "%s holds %s; use bochner %s, eval or info, not %s", directory, cli_task_phrase(task),
                     labels ? "predict" : "generate", session->command);
 }
 
-int cli_wrong_task_option(const cli_session *session, const char *option, const char *directory, bo_model_task task)
+int cli_task_usage_error(const cli_session *session, const char *option, const char *directory, bo_model_task task)
 {
-    return cli_wrong_use(session->command, "--%s does not apply: %s holds %s", option, directory, cli_task_words(task));
+    return cli_usage_error(session->command, "--%s does not apply: %s holds %s", option, directory,
+                           cli_task_phrase(task));
 }
 
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
@@ -39,14 +40,14 @@ bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context)
     return desc;
 }
 
-void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc)
+void cli_texts_report_truncated(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc)
 {
     const bo_model_desc *d = bo_model_describe(model);
     const bool all = d->block.positions == BO_POSITIONS_LEARNED && desc->longest >= d->context;
     if (cut == 0) return;
-    cli_say(session, "Truncated   %s text%s to %s tokens (%s)", cli_count(cut).s, cut == 1 ? "" : "s",
-            cli_count(desc->longest).s,
-            all ? "the limit of the model's learned positions" : "--context N changes the limit");
+    cli_note(session, "Truncated   %s text%s to %s tokens (%s)", cli_count(cut).s, cut == 1 ? "" : "s",
+             cli_count(desc->longest).s,
+             all ? "the limit of the model's learned positions" : "--context N changes the limit");
 }
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
@@ -71,7 +72,7 @@ bool cli_fail_foreign(cli_session *session, const char *path)
     const bool opened =
         !gguf && bo_conversion_open(session->context, &(bo_convert_desc){.from = path}, &info, &conversion) == BO_OK;
     if (!gguf && !opened) return false;
-    char *word = cli_quoted_word(path);
+    char *word = cli_shell_quoted(path);
     cli_fail(session, "%s is a %s model, which must be converted first: bochner convert %s --out DIR", path,
              gguf ? "GGUF" : info.format, word);
     free(word);
@@ -90,13 +91,13 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status)
             "text model in one .safetensors file",
             path);
     if (status != BO_FORMAT || directory) return cli_fail_status(session, status);
-    char *words = strdup(bo_context_error(session->context));
+    char *message = strdup(bo_context_error(session->context));
     if (!cli_fail_foreign(session, path))
         cli_fail(session,
                  "%s; supported: a directory written by bochner train or Hugging Face, or a text model in one "
                  ".safetensors file",
-                 words ? words : bo_status_string(status));
-    free(words);
+                 message ? message : bo_status_string(status));
+    free(message);
     return CLI_FAILED;
 }
 
@@ -115,10 +116,10 @@ typedef struct line_buffer {
 /* Waits for input and reads the bytes that are available. */
 static bool read_more(cli_session *session, line_buffer *buffer)
 {
-    enum { PIECE = 1 << 16, MOST = 1 << 28 };
-    if (buffer->length > MOST) {
+    enum { PIECE = 1 << 16, MAX_BYTES = 1 << 28 };
+    if (buffer->length > MAX_BYTES) {
         cli_fail(session, "standard input, line %zu: longer than the maximum of %s", buffer->lines + 1,
-                 cli_bytes(MOST).s);
+                 cli_bytes(MAX_BYTES).s);
         return false;
     }
     if (buffer->capacity - buffer->length < PIECE) {
@@ -151,7 +152,7 @@ static size_t line_start(const char *text, size_t end)
 
 /* Bytes of complete lines; at the end of the input this includes a last line without a line end. If empty lines are not
  * texts, trailing ones wait: empty lines at the end of the input are ignored. */
-static size_t whole_lines(const line_buffer *buffer, bool empty)
+static size_t complete_lines(const line_buffer *buffer, bool empty)
 {
     const char *text = buffer->text;
     size_t bytes = buffer->length;
@@ -164,40 +165,40 @@ static size_t whole_lines(const line_buffer *buffer, bool empty)
     return bytes;
 }
 
-static void say_refused(cli_session *session, const cli_texts_source *source, bo_status status)
+static void report_refused(cli_session *session, const cli_texts_source *source, bo_status status)
 {
-    const char *words = bo_context_error(session->context);
-    if (status == BO_FORMAT && source->tabs && strstr(words, " tab"))
-        cli_fail(session, "%s; %s", words, source->tabs);
+    const char *message = bo_context_error(session->context);
+    if (status == BO_FORMAT && source->tabs && strstr(message, " tab"))
+        cli_fail(session, "%s; %s", message, source->tabs);
     else
         cli_fail_status(session, status);
 }
 
-static bool take_texts(cli_session *session, const cli_texts_source *source, const bo_texts_desc *desc, bool typed,
-                       size_t *cut)
+static bool process_texts(cli_session *session, const cli_texts_source *source, const bo_texts_desc *desc, bool typed,
+                          size_t *cut)
 {
     bo_texts *texts = NULL;
     const bo_status status = bo_texts_open(session->context, desc, &texts);
     if (status != BO_OK) {
-        say_refused(session, source, status);
+        report_refused(session, source, status);
         return typed && status == BO_FORMAT;
     }
     *cut += bo_texts_describe(texts)->truncated;
-    const bool taken = source->take(source->user, texts);
+    const bool taken = source->use(source->user, texts);
     bo_texts_close(texts);
     return taken;
 }
 
-static bool take_lines(cli_session *session, const cli_texts_source *source, line_buffer *buffer)
+static bool process_lines(cli_session *session, const cli_texts_source *source, line_buffer *buffer)
 {
     if (!buffer->another && !buffer->ended) return true; /* avoids scanning a long line once per piece */
-    const size_t bytes = whole_lines(buffer, source->desc->empty);
+    const size_t bytes = complete_lines(buffer, source->desc->empty);
     if (bytes == 0) return true;
     bo_texts_desc desc = *source->desc;
     desc.memory = buffer->text;
     desc.memory_bytes = bytes;
     desc.before = buffer->lines;
-    if (!take_texts(session, source, &desc, buffer->typed, &buffer->cut)) return false;
+    if (!process_texts(session, source, &desc, buffer->typed, &buffer->cut)) return false;
     for (size_t i = 0; i < bytes; i++) buffer->lines += buffer->text[i] == '\n';
     buffer->length -= bytes;
     memmove(buffer->text, buffer->text + bytes, buffer->length);
@@ -210,24 +211,24 @@ static bool each_line(cli_session *session, const cli_texts_source *source)
                                         "one text per line", "text, tab, text"};
     line_buffer buffer = {.typed = isatty(STDIN_FILENO)};
     bool ok = true;
-    if (buffer.typed) cli_say(session, "Input       %s; end with Ctrl-D", kinds[source->desc->kind]);
-    while (ok && !buffer.ended) ok = read_more(session, &buffer) && take_lines(session, source, &buffer);
+    if (buffer.typed) cli_note(session, "Input       %s; end with Ctrl-D", kinds[source->desc->kind]);
+    while (ok && !buffer.ended) ok = read_more(session, &buffer) && process_lines(session, source, &buffer);
     free(buffer.text);
-    cli_texts_say_cut(session, buffer.cut, source->model, source->desc);
+    cli_texts_report_truncated(session, buffer.cut, source->model, source->desc);
     return ok;
 }
 
 bool cli_texts_each(cli_session *session, const cli_texts_source *source)
 {
     bo_texts_desc desc = *source->desc;
-    if (!source->words && strcmp(source->path, "-") == 0) return each_line(session, source);
+    if (!source->text && strcmp(source->path, "-") == 0) return each_line(session, source);
     desc.paths = &source->path;
-    desc.path_count = source->words ? 0 : 1;
-    desc.memory = source->words;
-    desc.memory_bytes = source->words ? strlen(source->words) : 0;
+    desc.path_count = source->text ? 0 : 1;
+    desc.memory = source->text;
+    desc.memory_bytes = source->text ? strlen(source->text) : 0;
     size_t cut = 0;
-    const bool taken = take_texts(session, source, &desc, false, &cut);
-    cli_texts_say_cut(session, cut, source->model, &desc);
+    const bool taken = process_texts(session, source, &desc, false, &cut);
+    cli_texts_report_truncated(session, cut, source->model, &desc);
     return taken;
 }
 
@@ -235,10 +236,10 @@ bool cli_texts_each(cli_session *session, const cli_texts_source *source)
 
 const cli_option cli_translate_rows[] = {
     COUNT("beam", "N", cli_translate_options, beam, "for translation: beam size; 1: greedy decoding", .low = 1,
-          .high = 1024, .otherwise = "1"),
+          .high = 1024, .default_text = "1"),
     REAL("penalty", "X", cli_translate_options, penalty,
          "for --beam: length penalty; the score of a hypothesis is log p / ((5 + length) / 6)^X; 0: none", .high = 100,
-         .otherwise = "1"),
+         .default_text = "1"),
     END_OF_OPTIONS,
 };
 

@@ -5,17 +5,17 @@
 
 #include "../common/plot.h"
 
-const char *cli_task_words(bo_model_task task); /* "a model that classifies texts" */
+const char *cli_task_phrase(bo_model_task task); /* "a model that classifies texts" */
 /* Reports that the command does not accept models of this task, and the commands that do. Returns CLI_FAILED. */
-int cli_wrong_task(cli_session *session, const char *directory, bo_model_task task);
-/* Reports that --option does not apply to models of this task. Returns CLI_WRONG_USE. */
-int cli_wrong_task_option(const cli_session *session, const char *option, const char *directory, bo_model_task task);
+int cli_fail_task(cli_session *session, const char *directory, bo_model_task task);
+/* Reports that --option does not apply to models of this task. Returns CLI_USAGE_ERROR. */
+int cli_task_usage_error(const cli_session *session, const char *option, const char *directory, bo_model_task task);
 
 /* How to open texts for a model. Texts longer than `context` are truncated (0: as in training, or no limit if the model
  * can stream); if the model translates, they are refused. */
 bo_texts_desc cli_texts_desc(const bo_model *model, bool alone, size_t context);
 /* Reports the number of truncated texts, if there are any, and whether --context can avoid it. */
-void cli_texts_say_cut(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
+void cli_texts_report_truncated(cli_session *session, size_t cut, const bo_model *model, const bo_texts_desc *desc);
 
 /* If the file is a model of another program that bochner convert reads, prints that it must be converted and returns
  * true. To be called after a failure, because it replaces the error message of the context. */
@@ -27,12 +27,12 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status);
  * message, to stop. */
 typedef bool (*cli_texts_fn)(void *user, const bo_texts *texts);
 typedef struct cli_texts_source {
-    const char *path;  /* "-": standard input */
-    const char *words; /* a text in place of standard input; NULL: none */
-    const char *tabs;  /* hint for lines with a wrong number of tabs; NULL: none */
+    const char *path; /* "-": standard input */
+    const char *text; /* a text in place of standard input; NULL: none */
+    const char *tabs; /* hint for lines with a wrong number of tabs; NULL: none */
     const bo_model *model;
     const bo_texts_desc *desc;
-    cli_texts_fn take;
+    cli_texts_fn use;
     void *user;
 } cli_texts_source;
 /* False after an error message. At a terminal, a wrong line is reported and reading continues. */

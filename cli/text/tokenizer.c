@@ -10,7 +10,7 @@
 
 typedef struct tokenizer_options {
     cli_given was_given;
-    size_t vocab, least;
+    size_t vocab, min_frequency;
     const char *out, *pattern;
     cli_list special;
     bool no_special, plain, no_template, lines, skip_special;
@@ -71,10 +71,10 @@ static int check_train(const tokenizer_job *job)
 {
     const tokenizer_options *o = job->options;
     const size_t files = job->arguments->count - 1;
-    if (files == 0) return cli_wrong_use("tokenizer", "train: no text; give one or more files");
-    if (!o->out) return cli_wrong_use("tokenizer", "train: no output file; give --out tokenizer.json");
+    if (files == 0) return cli_usage_error("tokenizer", "train: no text; give one or more files");
+    if (!o->out) return cli_usage_error("tokenizer", "train: no output file; give --out tokenizer.json");
     if (o->no_special && o->special.count)
-        return cli_wrong_use("tokenizer", "give --no-special or --special, not both");
+        return cli_usage_error("tokenizer", "give --no-special or --special, not both");
     const cli_path output = {"out", o->out};
     for (size_t i = 1; i <= files; i++) {
         const cli_path input = {NULL, job->arguments->items[i]};
@@ -97,13 +97,13 @@ static int train_on_files(tokenizer_job *job)
                                                                   : NULL,
                                     .special_count = o->special.count,
                                     .pattern = o->pattern,
-                                    .least = o->least};
+                                    .least = o->min_frequency};
     const double start = cli_now();
     int status = failed(job, bo_tokenizer_train(context, &desc, paths, files, &job->tokenizer));
     if (status != CLI_DONE) return status;
     const double seconds = cli_now() - start;
-    status = failed(
-        job, cli_wrote(job->session, o->out, bo_tokenizer_save(context, job->tokenizer, &(bo_sink){.path = o->out})));
+    status = failed(job, cli_record_output(job->session, o->out,
+                                           bo_tokenizer_save(context, job->tokenizer, &(bo_sink){.path = o->out})));
     if (status != CLI_DONE) return status;
     const bo_corpus_desc corpus = {.paths = paths, .path_count = files, .tokenizer = job->tokenizer};
     if ((status = failed(job, bo_corpus_open(context, &corpus, &job->corpus))) != CLI_DONE) return status;
@@ -112,7 +112,7 @@ static int train_on_files(tokenizer_job *job)
         cli_warn(job->session,
                  "the vocabulary has %zu tokens instead of %zu: no further pair occurs %zu times; train on more text, "
                  "or lower --least",
-                 bo_tokenizer_describe(job->tokenizer)->vocab, o->vocab, o->least ? o->least : 2);
+                 bo_tokenizer_describe(job->tokenizer)->vocab, o->vocab, o->min_frequency ? o->min_frequency : 2);
     if (job->session->common.json)
         report_json(job, seconds);
     else
@@ -136,20 +136,20 @@ static int train(tokenizer_job *job)
 
 static int check_coding(const tokenizer_job *job)
 {
-    const char *verb = job->arguments->items[0];
+    const char *subcommand = job->arguments->items[0];
     if (job->arguments->count == 1)
-        return cli_wrong_use("tokenizer", "%s: no tokenizer; give a tokenizer.json or a model directory", verb);
+        return cli_usage_error("tokenizer", "%s: no tokenizer; give a tokenizer.json or a model directory", subcommand);
     if (job->arguments->count > 2)
-        return cli_wrong_use("tokenizer", "%s reads standard input; unexpected argument '%s'", verb,
-                             job->arguments->items[2]);
+        return cli_usage_error("tokenizer", "%s reads standard input; unexpected argument '%s'", subcommand,
+                               job->arguments->items[2]);
     return CLI_DONE;
 }
 
 static int read_input(tokenizer_job *job)
 {
-    const size_t most = (size_t)1 << 30;
+    const size_t max_bytes = (size_t)1 << 30;
     void *input = NULL;
-    const int status = failed(job, bo_file_load(job->session->context, "-", most, &input, &job->input_bytes));
+    const int status = failed(job, bo_file_load(job->session->context, "-", max_bytes, &input, &job->input_bytes));
     job->input = input;
     return status;
 }
@@ -330,7 +330,7 @@ static bool read_string(char **at, char *end, char **text, size_t *bytes)
     return true;
 }
 
-static void skip_blanks(char **at, const char *end)
+static void skip_whitespace(char **at, const char *end)
 {
     while (*at < end && isspace((unsigned char)**at)) (*at)++;
 }
@@ -338,19 +338,19 @@ static void skip_blanks(char **at, const char *end)
 /* A line is a string, or an object whose first member is "text". */
 static bool read_line(char *at, char *end, char **text, size_t *bytes)
 {
-    skip_blanks(&at, end);
+    skip_whitespace(&at, end);
     const bool object = at < end && *at == '{';
     if (object) {
         at++;
-        skip_blanks(&at, end);
+        skip_whitespace(&at, end);
         if (end - at < 6 || memcmp(at, "\"text\"", 6) != 0) return false;
         at += 6;
-        skip_blanks(&at, end);
+        skip_whitespace(&at, end);
         if (at == end || *at++ != ':') return false;
-        skip_blanks(&at, end);
+        skip_whitespace(&at, end);
     }
     if (at == end || *at++ != '"' || !read_string(&at, end, text, bytes)) return false;
-    skip_blanks(&at, end);
+    skip_whitespace(&at, end);
     return object || at == end;
 }
 
@@ -406,36 +406,36 @@ static int decode(tokenizer_job *job)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-typedef struct verb {
+typedef struct subcommand {
     const char *name;
     int (*check)(const tokenizer_job *job);
     int (*run)(tokenizer_job *job);
-} verb;
+} subcommand;
 
-static const verb verbs[] = {
+static const subcommand subcommands[] = {
     {"train", check_train, train}, {"encode", check_coding, encode}, {"decode", check_coding, decode}};
 
-static const char *verb_name(const void *words, size_t index)
+static const char *subcommand_name(const void *items, size_t index)
 {
-    return ((const verb *)words)[index].name;
+    return ((const subcommand *)items)[index].name;
 }
 
-static int unknown_verb(const char *word)
+static int unknown_subcommand(const char *word)
 {
-    const char *near = word ? cli_nearest(word, CLI_COUNT_OF(verbs), verb_name, verbs) : NULL;
-    if (!word) return cli_wrong_use("tokenizer", "expected train, encode or decode");
-    if (near) return cli_wrong_use("tokenizer", "unknown action '%s'; did you mean %s?", word, near);
-    return cli_wrong_use("tokenizer", "unknown action '%s'; expected train, encode or decode", word);
+    const char *near = word ? cli_nearest(word, CLI_COUNT_OF(subcommands), subcommand_name, subcommands) : NULL;
+    if (!word) return cli_usage_error("tokenizer", "expected train, encode or decode");
+    if (near) return cli_usage_error("tokenizer", "unknown action '%s'; did you mean %s?", word, near);
+    return cli_usage_error("tokenizer", "unknown action '%s'; expected train, encode or decode", word);
 }
 
 static int tokenizer(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const tokenizer_options *o = options;
     const char *word = arguments->count ? arguments->items[0] : NULL;
-    const verb *chosen = NULL;
-    for (size_t i = 0; i < CLI_COUNT_OF(verbs) && word; i++)
-        if (strcmp(verbs[i].name, word) == 0) chosen = &verbs[i];
-    if (!chosen) return unknown_verb(word);
+    const subcommand *chosen = NULL;
+    for (size_t i = 0; i < CLI_COUNT_OF(subcommands) && word; i++)
+        if (strcmp(subcommands[i].name, word) == 0) chosen = &subcommands[i];
+    if (!chosen) return unknown_subcommand(word);
     cli_session session;
     tokenizer_job job = {.session = &session, .options = o, .arguments = arguments};
     int status = chosen->check(&job);
@@ -457,13 +457,13 @@ static const cli_option rows[] = {
           .low = 256, .high = 1 << 24, .initial = "8192"),
     TEXT("out", "FILE", tokenizer_options, out, "output file: tokenizer.json"),
     LIST("special", "TEXT", tokenizer_options, special,
-         "special token: a text that is always one token; may be given several times", .otherwise = "<|endoftext|>"),
+         "special token: a text that is always one token; may be given several times", .default_text = "<|endoftext|>"),
     FLAG("no-special", tokenizer_options, no_special, "use no special tokens"),
     TEXT("pattern", "REGEX", tokenizer_options, pattern,
          "regular expression that splits the text into words; merges do not cross words",
-         .otherwise = "the pattern of GPT-2"),
-    COUNT("least", "N", tokenizer_options, least, "minimum count of a pair to be merged", .low = 1, .high = 1e9,
-          .otherwise = "2"),
+         .default_text = "the pattern of GPT-2"),
+    COUNT("least", "N", tokenizer_options, min_frequency, "minimum count of a pair to be merged", .low = 1, .high = 1e9,
+          .default_text = "2"),
     SECTION("encode"),
     FLAG("plain", tokenizer_options, plain, "encode special tokens in the text as ordinary text"),
     FLAG("no-template", tokenizer_options, no_template, "leave out the special tokens of the tokenizer's template"),
@@ -491,8 +491,8 @@ const cli_usage cli_tokenizer_usage = {
                 "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
                 "  bochner tokenizer encode tokenizer.json <text.txt | bochner tokenizer decode tokenizer.json\n",
     .groups = {{rows, 0}},
-    .essential = {"vocab", "out", "special", "no-special", "pattern", "threads"},
-    .verbs = {"train", "encode", "decode"},
+    .short_help = {"vocab", "out", "special", "no-special", "pattern", "threads"},
+    .subcommands = {"train", "encode", "decode"},
 };
 
 int cli_tokenizer(int argc, char **argv)

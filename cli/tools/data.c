@@ -65,9 +65,9 @@ typedef struct data_kind {
 
 static const data_kind kinds[] = {{"listops", listops}, {"match", match}, {"recall", recall}};
 
-static const char *kind_name(const void *words, size_t index)
+static const char *kind_name(const void *items, size_t index)
 {
-    return ((const data_kind *)words)[index].name;
+    return ((const data_kind *)items)[index].name;
 }
 
 static const data_kind *find_kind(const cli_arguments *arguments)
@@ -77,11 +77,11 @@ static const data_kind *find_kind(const cli_arguments *arguments)
         if (strcmp(kinds[i].name, word) == 0) return &kinds[i];
     const char *near = word ? cli_nearest(word, CLI_COUNT_OF(kinds), kind_name, kinds) : NULL;
     if (!word)
-        cli_wrong_use("data", "expected the kind of data: listops, match or recall");
+        cli_usage_error("data", "expected the kind of data: listops, match or recall");
     else if (near)
-        cli_wrong_use("data", "unknown kind of data '%s'; did you mean %s?", word, near);
+        cli_usage_error("data", "unknown kind of data '%s'; did you mean %s?", word, near);
     else
-        cli_wrong_use("data", "unknown kind of data '%s'; expected listops, match or recall", word);
+        cli_usage_error("data", "unknown kind of data '%s'; expected listops, match or recall", word);
     return NULL;
 }
 
@@ -97,15 +97,16 @@ static const char *format_name(unsigned index)
 static const cli_option rows[] = {
     SECTION("Output"),
     COUNT("count", "N", data_options, count, "number of lines", .low = 1, .high = 1e12, .initial = "1000"),
-    TEXT("out", "FILE", data_options, out, "output file", .otherwise = "standard output"),
+    TEXT("out", "FILE", data_options, out, "output file", .default_text = "standard output"),
     SECTION("listops"),
-    COUNT("least", "N", data_options, listops.least, "lower limit of the tokens per line, exclusive", .low = 1,
+    COUNT("least", "N", data_options, listops.min_tokens, "lower limit of the tokens per line, exclusive", .low = 1,
           .high = 1e12, .initial = "500"),
-    COUNT("most", "N", data_options, listops.most, "upper limit of the tokens per line, exclusive", .low = 2,
+    COUNT("most", "N", data_options, listops.max_tokens, "upper limit of the tokens per line, exclusive", .low = 2,
           .high = 1e12, .initial = "2000"),
-    COUNT("depth", "N", data_options, listops.depth, "maximum nesting depth", .low = 2, .high = 64, .otherwise = "10"),
+    COUNT("depth", "N", data_options, listops.depth, "maximum nesting depth", .low = 2, .high = 64,
+          .default_text = "10"),
     COUNT("arguments", "N", data_options, listops.arguments, "maximum arguments per operation", .low = 2, .high = 64,
-          .otherwise = "10"),
+          .default_text = "10"),
     SECTION("listops, recall"),
     CHOICE_OF("format", "NAME", data_options, format, format_name,
               "format of the tokens; bytes: one byte per token, such as m4M23]1], words: separated by spaces, such as "
@@ -113,12 +114,12 @@ static const cli_option rows[] = {
               .initial = "bytes"),
     SECTION("match, recall"),
     COUNT("length", "N", data_options, length, "for match: bytes per document; for recall: tokens per line", .low = 1,
-          .high = 1 << 30, .otherwise = "1000; for recall 256"),
+          .high = 1 << 30, .default_text = "1000; for recall 256"),
     SECTION("match"),
     COUNT("words", "N", data_options, match.words, "words in the vocabulary", .low = 2, .high = 5040,
-          .otherwise = "500"),
+          .default_text = "500"),
     COUNT("topic", "N", data_options, match.topic, "different words in a source", .low = 2, .high = 1024,
-          .otherwise = "30"),
+          .default_text = "30"),
     FLAG("same-words", data_options, match.same_words,
          "harder negatives: the second source has the words of the first in another order"),
     REAL("drop", "P", data_options, match.drop, "fraction of the words that are left out", .high = 0.9,
@@ -132,25 +133,26 @@ static const cli_option rows[] = {
          .initial = "0.25"),
     SECTION("recall"),
     COUNT("pairs", "N", data_options, recall.pairs, "pairs of key and value per line", .low = 1, .high = 17576,
-          .otherwise = "8"),
+          .default_text = "8"),
     COUNT("keys", "N", data_options, recall.keys, "number of different keys", .low = 1, .high = 17576,
-          .otherwise = "26, or the number of pairs if larger"),
+          .default_text = "26, or the number of pairs if larger"),
     COUNT("values", "N", data_options, recall.values, "number of different values", .low = 2,
-          .high = BO_GENERATED_CLASSES, .otherwise = "10"),
+          .high = BO_GENERATED_CLASSES, .default_text = "10"),
     TEXT("distance", "K|A-B", data_options, distance,
-         "distance in tokens from the requested value to the last token: K, or a range", .otherwise = "a random pair"),
+         "distance in tokens from the requested value to the last token: K, or a range",
+         .default_text = "a random pair"),
     END_OF_OPTIONS,
 };
 
 /* Refuses options of other kinds. */
-static int check_strangers(const data_options *o, const char *kind)
+static int check_kind_options(const data_options *o, const char *kind)
 {
     const char *section = "";
     for (const cli_option *row = rows; row->type != CLI_END; row++) {
         if (row->type == CLI_SECTION)
             section = row->name;
         else if (strcmp(section, "Output") != 0 && !strstr(section, kind) && cli_given_at(&o->was_given, row->at))
-            return cli_wrong_use("data", "--%s is an option of %s; leave it out with %s", row->name, section, kind);
+            return cli_usage_error("data", "--%s is an option of %s; leave it out with %s", row->name, section, kind);
     }
     return CLI_DONE;
 }
@@ -164,18 +166,18 @@ static int read_distance(const char *text, bo_recall_desc *recall)
     recall->nearest = recall->farthest = (size_t)strtoull(text, &end, 10);
     if (digit && *end == '-' && end[1] >= '0' && end[1] <= '9') recall->farthest = (size_t)strtoull(end + 1, &end, 10);
     if (digit && !*end && errno == 0 && recall->nearest > 0 && recall->nearest <= recall->farthest) return CLI_DONE;
-    return cli_wrong_use("data", "--distance: expected a number of tokens, or a range such as 100-2000, found '%s'",
-                         text);
+    return cli_usage_error("data", "--distance: expected a number of tokens, or a range such as 100-2000, found '%s'",
+                           text);
 }
 
 static int check(data_options *o, const cli_common *common, const cli_arguments *arguments, const char *kind)
 {
     if (arguments->count > 1)
-        return cli_wrong_use("data", "unexpected argument '%s' (--out sets the output file)", arguments->items[1]);
+        return cli_usage_error("data", "unexpected argument '%s' (--out sets the output file)", arguments->items[1]);
     if (common->json && !o->out)
-        return cli_wrong_use("data",
-                             "--json needs --out FILE: both the report and the lines would go to standard output");
-    int status = check_strangers(o, kind);
+        return cli_usage_error("data",
+                               "--json needs --out FILE: both the report and the lines would go to standard output");
+    int status = check_kind_options(o, kind);
     if (status == CLI_DONE && o->distance) status = read_distance(o->distance, &o->recall);
     return status;
 }
@@ -184,10 +186,10 @@ static int check(data_options *o, const cli_common *common, const cli_arguments 
 
 static size_t commonest(const bo_generated *made)
 {
-    size_t most = 0;
+    size_t largest = 0;
     for (size_t i = 1; i < BO_GENERATED_CLASSES; i++)
-        if (made->labels[i] > made->labels[most]) most = i;
-    return most;
+        if (made->labels[i] > made->labels[largest]) largest = i;
+    return largest;
 }
 
 static size_t classes_of(const bo_generated *made)
@@ -242,7 +244,7 @@ static int data(void *options, const cli_common *common, const cli_arguments *ar
 {
     data_options *o = options;
     const data_kind *kind = find_kind(arguments);
-    if (!kind) return CLI_WRONG_USE;
+    if (!kind) return CLI_USAGE_ERROR;
     int status = check(o, common, arguments, kind->name);
     if (status != CLI_DONE) return status;
     cli_session session;
@@ -268,8 +270,8 @@ const cli_usage cli_data_usage = {
                 "  bochner data listops --count 3 --least 10 --most 40 --format words\n"
                 "  bochner data match --count 100 --length 400 --seed 2 --out test.tsv\n"
                 "  bochner data recall --count 100 --length 1024 --pairs 16 --distance 512\n",
-    .essential = {"count", "out", "seed", "least", "most", "length", "pairs", "distance", "format"},
-    .verbs = {"listops", "match", "recall"},
+    .short_help = {"count", "out", "seed", "least", "most", "length", "pairs", "distance", "format"},
+    .subcommands = {"listops", "match", "recall"},
 };
 
 int cli_data(int argc, char **argv)

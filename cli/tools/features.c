@@ -122,13 +122,14 @@ static bool open_data(features_job *job)
     if (failed(job, bo_table_open(context, &source, job->schema, BO_SPLIT_ALL, &job->table))) return false;
     const size_t rows = bo_schema_describe(job->schema)->rows, landmarks = 2 * job->options->features;
     const size_t sample = job->options->function == BO_FUNCTION_LANDMARKS && landmarks > SAMPLE ? landmarks : SAMPLE;
-    const size_t most = rows && rows < sample ? rows : sample;
-    job->sample = cli_allocate(most * bo_schema_describe(job->schema)->inputs, sizeof(float), "a sample of the rows");
-    return !failed(job,
-                   bo_table_sample(context, &source, job->schema, NULL, most, job->sample, NULL, NULL, &job->sampled));
+    const size_t sample_rows = rows && rows < sample ? rows : sample;
+    job->sample =
+        cli_allocate(sample_rows * bo_schema_describe(job->schema)->inputs, sizeof(float), "a sample of the rows");
+    return !failed(
+        job, bo_table_sample(context, &source, job->schema, NULL, sample_rows, job->sample, NULL, NULL, &job->sampled));
 }
 
-static bool make_map(features_job *job)
+static bool create_map(features_job *job)
 {
     const features_options *o = job->options;
     size_t dim = bo_schema_describe(job->schema)->inputs;
@@ -153,7 +154,7 @@ static bool make_map(features_job *job)
                              .sample_stride = dim};
     bool self = o->function == BO_FUNCTION_SELFTENSOR; /* has r(r + 1)/2 features for some r */
     if (desc.features == 0 && bo_features_has(&desc, BO_FEATURES_TRAIT_LENGTH)) desc.features = self ? 1035 : 1024;
-    if (job->gamma_from) cli_say(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
+    if (job->gamma_from) cli_note(job->session, "gamma %s = %s", cli_significant(gamma, 4).s, job->gamma_from);
     return !failed(job, bo_features_create(job->session->context, &desc, &job->map));
 }
 
@@ -163,8 +164,8 @@ static bool make_map(features_job *job)
 static size_t block_rows(const features_job *job)
 {
     const size_t numbers = bo_schema_describe(job->schema)->inputs + bo_features_describe(job->map)->features;
-    const size_t most = BLOCK_NUMBERS / numbers + 1;
-    return most < BLOCK ? most : BLOCK;
+    const size_t fitting_rows = BLOCK_NUMBERS / numbers + 1;
+    return fitting_rows < BLOCK ? fitting_rows : BLOCK;
 }
 
 static bo_status write_blocks(features_job *job, cli_output *output, float *x, float *z, bool *written)
@@ -226,7 +227,7 @@ static void report_json(const features_job *job, const bo_features_accuracy *acc
     cli_json_end(&json);
 }
 
-static void print_figure(const char *name, double value)
+static void print_value(const char *name, double value)
 {
     printf("  %-34s", name);
     if (isfinite(value))
@@ -242,13 +243,13 @@ static void print_error(const features_job *job, const bo_features_accuracy *acc
            bo_enum_name(BO_ENUM_KERNEL, desc->kernel), bo_enum_name(BO_ENUM_FUNCTION, desc->function),
            bo_enum_name(BO_ENUM_DRAW, desc->draw), cli_significant(desc->gamma, 4).s);
     printf("  %-34s%s\n", "pairs of rows", cli_count(accuracy->pairs).s);
-    print_figure("kernel, RMS", accuracy->kernel_rms);
-    print_figure("error, RMS", accuracy->error_rms);
-    print_figure("error, mean", accuracy->error_mean);
-    print_figure("error, maximum", accuracy->error_max);
-    print_figure("error, predicted RMS", accuracy->predicted_rms);
-    print_figure("measured RMS / predicted RMS", accuracy->ratio);
-    print_figure("features for a 1% relative error", accuracy->features_for_1pct);
+    print_value("kernel, RMS", accuracy->kernel_rms);
+    print_value("error, RMS", accuracy->error_rms);
+    print_value("error, mean", accuracy->error_mean);
+    print_value("error, maximum", accuracy->error_max);
+    print_value("error, predicted RMS", accuracy->predicted_rms);
+    print_value("measured RMS / predicted RMS", accuracy->ratio);
+    print_value("features for a 1% relative error", accuracy->features_for_1pct);
     printf("Summary: ");
     cli_statement_print(stdout, accuracy, desc->features, desc->function, desc->draw, 9);
 }
@@ -271,10 +272,11 @@ static int run(features_job *job)
     if (CLI_GIVEN(o, features) && o->features == 0)
         return cli_fail(session, "--features: expected at least 1, found 0");
     if ((o->out && !cli_can_write(session, o->out)) || (o->save && !cli_can_write(session, o->save))) return CLI_FAILED;
-    if (!open_data(job) || !make_map(job)) return CLI_FAILED;
+    if (!open_data(job) || !create_map(job)) return CLI_FAILED;
     if (o->out && !write_features(job)) return CLI_FAILED;
-    if (o->save && failed(job, cli_wrote(session, o->save,
-                                         bo_features_save(session->context, job->map, &(bo_sink){.path = o->save}))))
+    if (o->save &&
+        failed(job, cli_record_output(session, o->save,
+                                      bo_features_save(session->context, job->map, &(bo_sink){.path = o->save}))))
         return CLI_FAILED;
     bo_features_accuracy accuracy;
     if (o->error && failed(job, bo_features_measure(session->context, job->map,
@@ -294,17 +296,18 @@ static int run(features_job *job)
 static int features(void *options, const cli_common *common, const cli_arguments *arguments)
 {
     const features_options *o = options;
-    if (arguments->count != 1) return cli_wrong_use("features", "expected one DATA file, found %zu", arguments->count);
+    if (arguments->count != 1)
+        return cli_usage_error("features", "expected one DATA file, found %zu", arguments->count);
     if (!o->out && !o->error && !o->save)
-        return cli_wrong_use("features",
-                             "no output requested; use --out Z.npy to write the features, --error to measure their "
-                             "accuracy, or --save FILE to write the feature map");
+        return cli_usage_error("features",
+                               "no output requested; use --out Z.npy to write the features, --error to measure their "
+                               "accuracy, or --save FILE to write the feature map");
     if (o->out && !cli_ends_with(o->out, ".npy"))
-        return cli_wrong_use("features", "--out: expected a file name that ends in .npy, found '%s'", o->out);
-    const char *network = CLI_STRAY_NETWORK_OPTION(o);
+        return cli_usage_error("features", "--out: expected a file name that ends in .npy, found '%s'", o->out);
+    const char *network = CLI_UNUSED_NETWORK_OPTION(o);
     if (network)
-        return cli_wrong_use("features", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s",
-                             network, bo_enum_name(BO_ENUM_KERNEL, o->kernel));
+        return cli_usage_error("features", "--%s describes the networks of --kernel nngp and ntk; the kernel is %s",
+                               network, bo_enum_name(BO_ENUM_KERNEL, o->kernel));
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}};
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {"length-scales", o->length_scales}};
     int apart = cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
@@ -338,20 +341,20 @@ static const cli_option rows[] = {
     CHOICE("kernel", "K", features_options, kernel, BO_ENUM_KERNEL, "kernel, the similarity of two rows",
            .without = CLI_KERNELS_WITHOUT, .initial = "rbf"),
     COUNT("features", "R", features_options, features, "number of random features; fixed for exact maps",
-          .otherwise = "1024"),
+          .default_text = "1024"),
     CHOICE("function", "F", features_options, function, BO_ENUM_FUNCTION, "function of the projections",
-           .without = CLI_MAPS_WITHOUT, .otherwise = "chosen by kernel"),
+           .without = CLI_MAPS_WITHOUT, .default_text = "chosen by kernel"),
     CHOICE("draw", "D", features_options, draw, BO_ENUM_DRAW, "sampling scheme of the frequencies",
-           .otherwise = "chosen by kernel"),
+           .default_text = "chosen by kernel"),
     CHOICE("sampling", "S", features_options, sampling, BO_ENUM_SAMPLING,
            "choice of the frequencies (optimal and leverage select them by the data)", .initial = "drawn"),
     REAL_OR_AUTO("gamma", features_options, gamma,
                  "bandwidth gamma of the kernel; a larger gamma makes the kernel more local",
-                 .otherwise = "from the median distance between rows"),
+                 .default_text = "from the median distance between rows"),
     REAL("alpha", "X", features_options, alpha, "alpha of the rational quadratic kernel", .low = 1e-6, .high = 1e6,
-         .otherwise = "1"),
+         .default_text = "1"),
     COUNT("degree", "P", features_options, degree, "degree of the polynomial kernel", .low = 1, .high = 64,
-          .otherwise = "2"),
+          .default_text = "2"),
     COUNT("depth", "L", features_options, depth, "hidden layers of the networks of infinite width of nngp and ntk",
           .low = 1, .high = 16, .initial = "1"),
     CHOICE("activation", "A", features_options, activation, BO_ENUM_HIDDEN_ACTIVATION, "activation of these networks",
@@ -364,10 +367,10 @@ static const cli_option rows[] = {
     TEXT("length-scales", "FILE", features_options, length_scales,
          "file with one positive number per column; each column is divided by its number"),
     SECTION("Data"),
-    TEXT("target", "NAME|INDEX", features_options, target, "column to exclude from the inputs", .otherwise = "none"),
+    TEXT("target", "NAME|INDEX", features_options, target, "column to exclude from the inputs", .default_text = "none"),
     TEXT("categorical", "COLS|auto|none", features_options, categorical,
          "columns to one-hot encode, by name or index; none: text columns are an error",
-         .otherwise = "auto: text columns of up to 32 values"),
+         .default_text = "auto: text columns of up to 32 values"),
     CHOICE("impute", "HOW", features_options, impute, BO_ENUM_IMPUTE,
            "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they "
            "are an error)",
@@ -390,7 +393,7 @@ const cli_usage cli_features_usage = {
     .examples = "  bochner features train.csv --kernel rbf --features 512 --out Z.npy\n"
                 "  bochner features --error train.csv --kernel matern52 --features 512\n",
     .groups = {{rows, 0}},
-    .essential = {"kernel", "features", "gamma", "target", "categorical", "out", "save", "error", "seed", "json"},
+    .short_help = {"kernel", "features", "gamma", "target", "categorical", "out", "save", "error", "seed", "json"},
 };
 
 int cli_features(int argc, char **argv)

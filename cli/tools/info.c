@@ -1,7 +1,7 @@
 /* bochner info: describes a file or a directory. */
 #include "../common/columns.h"
 #include "../common/json.h"
-#include "../model/mixer_words.h"
+#include "../model/mixer_text.h"
 #include "../network/network.h"
 #include "profile.h"
 #include "../compare/run.h"
@@ -123,10 +123,10 @@ static adapter find_adapter(cli_session *session, const char *directory)
 static void print_mixer(const bo_model *model)
 {
     const bo_model_desc *d = bo_model_describe(model);
-    char words[CLI_MIXER_WORDS];
+    char text[CLI_MIXER_TEXT];
     const bo_block *main = cli_main_block(d);
     char kept[CLI_LAYER_LIST];
-    printf("%-12s%s", main->mixer == BO_MIXER_ATTENTION ? "Attention" : "Mixer", cli_mixer_words(model, words));
+    printf("%-12s%s", main->mixer == BO_MIXER_ATTENTION ? "Attention" : "Mixer", cli_mixer_text(model, text));
     if (main->replaced.heads && !*cli_kept_layers(d, kept))
         printf("; linearized from %s", bo_attention_name(&main->replaced));
 }
@@ -172,13 +172,13 @@ static bool same_mlps(const bo_model_desc *d)
 /* A list of blocks, or the one of all layers. */
 static void print_list(const char *title, const bo_model_desc *d)
 {
-    char layers[CLI_LAYER_LIST], words[CLI_MIXER_WORDS];
+    char layers[CLI_LAYER_LIST], text[CLI_MIXER_TEXT];
     const cli_blocks list = cli_blocks_of(d);
     for (size_t i = 0; i < list.count; i++) {
         const bo_block *b = &list.blocks[i];
         cli_block_layers(d, i, layers);
         printf("%-12sblock-%zu, layer%s %s: %s", i ? "" : title, i, strpbrk(layers, ",-") ? "s" : "", layers,
-               cli_block_mixer(b, words));
+               cli_block_mixer(b, text));
         print_mlp(b);
         if (b->residual != BO_RESIDUAL_SEQUENTIAL) printf("; residual %s", bo_enum_name(BO_ENUM_RESIDUAL, b->residual));
         if (cli_rotates(b)) printf("; RoPE base %g", b->rope_base);
@@ -216,16 +216,16 @@ static void print_labels(const bo_model_desc *d)
 static void print_task(const bo_model_desc *d)
 {
     const bool reads_back = d->task == BO_MODEL_TASK_TRANSLATE ? d->cross != BO_CROSS_SUMMARY : !d->forward;
-    char words[CLI_MIXER_WORDS];
+    char text[CLI_MIXER_TEXT];
     if (d->task == BO_MODEL_TASK_LANGUAGE) return;
     printf("%-12s%s", "Task", bo_enum_name(BO_ENUM_MODEL_TASK, d->task));
     if (d->task == BO_MODEL_TASK_TRANSLATE) {
         printf(": %zu encoder layer%s, %zu decoder layer%s; %s", d->encoder_layers, d->encoder_layers == 1 ? "" : "s",
                d->layers, d->layers == 1 ? "" : "s",
                d->cross == BO_CROSS_SUMMARY ? "summary of the source" : "cross-attention ");
-        if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_summary(&d->block.cross_attention, words));
+        if (d->cross == BO_CROSS_ATTENTION) printf("%s", cli_attention_summary(&d->block.cross_attention, text));
         if (d->encoder.mixer == BO_MIXER_ATTENTION)
-            printf("; encoder attention %s", cli_attention_summary(&d->encoder.attention, words));
+            printf("; encoder attention %s", cli_attention_summary(&d->encoder.attention, text));
     } else {
         printf(": %s classes (", cli_count(d->classes).s);
         print_labels(d);
@@ -256,8 +256,8 @@ static void model_print(const model_report *r)
     const bo_model_desc *d = r->desc;
     const bo_block *b = cli_main_block(d);
     const cli_run_record *run = &r->run;
-    char heads[CLI_HEAD_WORDS];
-    printf("%s: %s, %s parameters (%s)", r->directory, cli_task_words(d->task),
+    char heads[CLI_HEAD_TEXT];
+    printf("%s: %s, %s parameters (%s)", r->directory, cli_task_phrase(d->task),
            cli_count((size_t)bo_model_report(r->model)->parameters).s,
            cli_bytes((double)bo_model_report(r->model)->bytes).s);
     if (bo_model_report(r->model)->frozen_parameters)
@@ -266,7 +266,7 @@ static void model_print(const model_report *r)
     if (!isnan(r->adapter.rank)) printf("%-12srank %.0f, base %s\n", "Adapter", r->adapter.rank, r->adapter.base);
     print_task(d);
     printf("%-12s%zu layer%s, width %zu, %s", "Shape", d->layers, d->layers == 1 ? "" : "s", d->width,
-           cli_head_words(d, ", ", heads));
+           cli_head_text(d, ", ", heads));
     if (same_mlps(d))
         print_mlp(b);
     else
@@ -433,7 +433,7 @@ static void model_json(const model_report *r)
 {
     const bo_model_desc *d = r->desc;
     const bo_block *b = cli_main_block(d);
-    const char *words = !r->tokenizer ? NULL : bo_tokenizer_describe(r->tokenizer)->bytes ? "bytes" : "bpe";
+    const char *text = !r->tokenizer ? NULL : bo_tokenizer_describe(r->tokenizer)->bytes ? "bytes" : "bpe";
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "directory", r->directory);
@@ -463,7 +463,7 @@ static void model_json(const model_report *r)
     cli_json_add_count(&json, "state_bytes", r->state_bytes);
     json_layers(&json, r);
     json_blocks(&json, d);
-    cli_json_add_text(&json, "tokenizer", words);
+    cli_json_add_text(&json, "tokenizer", text);
     cli_json_add_count(&json, "vocab", d->vocab);
     cli_json_add_number(&json, "step", r->run.step);
     cli_json_add_number(&json, "steps", r->run.steps);
@@ -772,7 +772,7 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
     if (status == BO_OK) {
         (session->common.json ? machine_json : machine_print)(path, bo_machine_report(machine), schema);
     } else {
-        char *words = strdup(bo_context_error(session->context)); /* the error message if it is not a map either */
+        char *text = strdup(bo_context_error(session->context)); /* the error message if it is not a map either */
         bool maybe = status == BO_FORMAT || status == BO_UNSUPPORTED || status == BO_INVALID;
         const bool embedding = maybe && describe_embedding(session, path);
         bo_status of_map = embedding ? BO_OK
@@ -787,12 +787,11 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
         } else if (of_map != BO_FORMAT && of_map != BO_IO) { /* a map of a newer version, or larger than memory */
             cli_fail_status(session, of_map);
         } else if (!cli_fail_foreign(session, path)) {
-            cli_fail(session, status == BO_FORMAT ? "%s; supported: %s" : "%s",
-                     words ? words : bo_status_string(status),
+            cli_fail(session, status == BO_FORMAT ? "%s; supported: %s" : "%s", text ? text : bo_status_string(status),
                      "kernel machines (bochner fit --out), embeddings (bochner embed --save), feature maps (bochner "
                      "features --save), and text models and networks (bochner train --out)");
         }
-        free(words);
+        free(text);
     }
     bo_machine_destroy(machine);
     bo_schema_destroy(schema);
@@ -804,8 +803,8 @@ static int info(void *options, const cli_common *common, const cli_arguments *ar
 {
     const cli_profile_options *o = options;
     if (arguments->count != (o->devices ? 0 : 1))
-        return cli_wrong_use("info", "expected %s, found %zu", o->devices ? "--devices alone" : "one FILE or DIR",
-                             arguments->count);
+        return cli_usage_error("info", "expected %s, found %zu", o->devices ? "--devices alone" : "one FILE or DIR",
+                               arguments->count);
     cli_session session;
     if (!cli_session_open_in(&session, "info", common, false, CLI_COMPUTE(o))) return CLI_FAILED;
     int status;
@@ -828,7 +827,7 @@ const cli_usage cli_info_usage = {
                 "  bochner info model --graph step.svg --tokens 128\n"
                 "  bochner info --devices\n",
     .groups = {{cli_profile_rows, 0}},
-    .essential = {"devices", "graph", "batch", "tokens", "device", "json"},
+    .short_help = {"devices", "graph", "batch", "tokens", "device", "json"},
 };
 
 int cli_info(int argc, char **argv)

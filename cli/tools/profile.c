@@ -12,9 +12,9 @@ const cli_option cli_profile_rows[] = {
          "time one training step of a text model or a network on random data, print the time per operation, and draw "
          "the graph of operations into FILE: .dot, or .svg (needs Graphviz)"),
     COUNT("batch", "N", cli_profile_options, batch, "sequences, texts or rows per step", .low = 1, .high = 1 << 20,
-          .otherwise = "1; for networks 32"),
+          .default_text = "1; for networks 32"),
     COUNT("tokens", "N", cli_profile_options, tokens, "tokens per sequence or text", .low = 1, .high = 1 << 24,
-          .otherwise = "the model's context, at most 256"),
+          .default_text = "the model's context, at most 256"),
     DEVICE(cli_profile_options),
     PRECISION(cli_profile_options, .traits = 0),
     COUNT("repeats", "N", cli_profile_options, repeats, "number of runs; the median time is reported", .low = 1,
@@ -31,19 +31,19 @@ static bool is_dot(const char *path)
 
 bool cli_profile_check(cli_session *session, const cli_profile_options *options, int *status)
 {
-    *status = CLI_WRONG_USE;
+    *status = CLI_USAGE_ERROR;
     if (!options->graph) {
         const cli_option *other = cli_next_given(cli_profile_rows, options, NULL);
-        if (other) cli_wrong_use("info", "--%s needs --graph FILE", other->name);
+        if (other) cli_usage_error("info", "--%s needs --graph FILE", other->name);
         return !other;
     }
     if (!is_dot(options->graph) && !cli_ends_with(options->graph, ".svg")) {
-        cli_wrong_use("info", "--graph: expected a name ending in .dot or .svg, found '%s'", options->graph);
+        cli_usage_error("info", "--graph: expected a name ending in .dot or .svg, found '%s'", options->graph);
         return false;
     }
     if (options->forward && options->checkpointing) {
-        cli_wrong_use("info",
-                      "--checkpointing changes the backward pass, which --forward leaves out; give one of them");
+        cli_usage_error("info",
+                        "--checkpointing changes the backward pass, which --forward leaves out; give one of them");
         return false;
     }
     *status = CLI_FAILED;
@@ -76,7 +76,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
 
 static int draw_svg(cli_session *session, const char *path, const drawing *what)
 {
-    switch (cli_picture_through("dot -Tsvg", path, draw, what)) {
+    switch (cli_plot_through("dot -Tsvg", path, draw, what)) {
     case CLI_NO_TOOL:
         return cli_fail(
             session,
@@ -108,7 +108,7 @@ int cli_profile_draw(cli_session *session, const cli_profile_options *options, c
     } else {
         status = draw_svg(session, options->graph, &what);
     }
-    if (status == CLI_DONE) cli_say(session, "Graph       %s", options->graph);
+    if (status == CLI_DONE) cli_note(session, "Graph       %s", options->graph);
     return status;
 }
 

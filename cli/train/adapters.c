@@ -13,11 +13,11 @@ const cli_option cli_train_lora_rows[] = {
         .low = 1, .high = 1 << 16),
     REAL("lora-alpha", "A", cli_train_lora_options, alpha,
          "scale of the adapters: their output is multiplied by A / RANK", .low = 1e-6, .high = 1e6,
-         .otherwise = "twice the rank"),
+         .default_text = "twice the rank"),
     TEXT("lora-targets", "NAMES", cli_train_lora_options, targets,
          "layers with adapters: endings of layer names (q_proj,v_proj), patterns with *, or blocks of the model "
          "(block-1, block-1.q_proj; see bochner info), separated by commas",
-         .otherwise = "all hidden layers"),
+         .default_text = "all hidden layers"),
     CHOICE("lora-init", "KIND", cli_train_lora_options, init, BO_ENUM_LORA_INIT,
            "initial values of the adapters; weight and gradient: leading singular vectors of the weights or of their "
            "gradients",
@@ -36,17 +36,17 @@ static int check_replacement(const cli_train_options *o)
     const cli_attention_options attention = cli_train_attention(o, &cli_train_language);
     const bo_attention_desc d = cli_attention_chosen(&attention);
     if (cli_train_kind_of(o) != &cli_train_language)
-        return cli_wrong_use("train",
-                             "--lora with --attention needs a language model; leave out --attention or --task");
+        return cli_usage_error("train",
+                               "--lora with --attention needs a language model; leave out --attention or --task");
     if (CLI_GIVEN(o, calibrate_every) || CLI_GIVEN(o, redraw))
-        return cli_wrong_use("train", "--lora does not change random frequencies; leave out --%s",
-                             CLI_GIVEN(o, redraw) ? "redraw" : "calibrate-every");
+        return cli_usage_error("train", "--lora does not change random frequencies; leave out --%s",
+                               CLI_GIVEN(o, redraw) ? "redraw" : "calibrate-every");
     if (d.proposal == BO_PROPOSAL_NONE && d.features.sampling != BO_SAMPLING_OPTIMAL) return CLI_DONE;
-    return cli_wrong_use("train",
-                         "--lora does not store frequencies that are drawn from data (%s); choose another --attention, "
-                         "or leave out --lora",
-                         d.proposal != BO_PROPOSAL_NONE ? bo_enum_name(BO_ENUM_PROPOSAL, d.proposal)
-                                                        : "sampling optimal");
+    return cli_usage_error(
+        "train",
+        "--lora does not store frequencies that are drawn from data (%s); choose another --attention, "
+        "or leave out --lora",
+        d.proposal != BO_PROPOSAL_NONE ? bo_enum_name(BO_ENUM_PROPOSAL, d.proposal) : "sampling optimal");
 }
 
 /* With adapters, model and tokenizer come from --init; --context is the length of the sequences. */
@@ -54,33 +54,35 @@ int cli_train_check_lora(const cli_train_options *o)
 {
     static const char *const rank[] = {"lora", NULL}, *const shared[] = {"init", "freeze", "context", NULL};
     const cli_option *part = cli_train_given(cli_train_lora_rows, &o->lora, rank);
-    if (!o->lora.rank) return part ? cli_wrong_use("train", "--%s needs --lora RANK", part->name) : CLI_DONE;
-    if (!o->init && !o->resume) return cli_wrong_use("train", "--lora needs a model: give --init DIR");
+    if (!o->lora.rank) return part ? cli_usage_error("train", "--%s needs --lora RANK", part->name) : CLI_DONE;
+    if (!o->init && !o->resume) return cli_usage_error("train", "--lora needs a model: give --init DIR");
     if (o->tokenizer || CLI_GIVEN(o, vocab))
-        return cli_wrong_use("train", "--lora uses the tokenizer of --init; leave out --%s",
-                             o->tokenizer ? "tokenizer" : "vocab");
+        return cli_usage_error("train", "--lora uses the tokenizer of --init; leave out --%s",
+                               o->tokenizer ? "tokenizer" : "vocab");
     const cli_option *found = cli_train_given(cli_train_shape_rows, o, shared);
     if (!found && cli_train_replaces(o)) return check_replacement(o);
     if (!found) found = cli_train_attention_given(o, shared);
     if (!found) return CLI_DONE;
-    return cli_wrong_use("train", "--lora does not change the model of --init; leave out --%s", found->name);
+    return cli_usage_error("train", "--lora does not change the model of --init; leave out --%s", found->name);
 }
 
 /* The memory of training grows with the length of the sequences, and a text must be longer than one. */
 size_t cli_train_window(const cli_train_job *job)
 {
-    enum { MOST = 1024 };
+    enum { DEFAULT_MAX_CONTEXT = 1024 };
     if (!job->options->lora.rank) return 0;
     const size_t context = bo_model_describe(job->model)->context;
-    return job->options->context ? job->options->context : context < MOST ? context : MOST;
+    return job->options->context           ? job->options->context
+           : context < DEFAULT_MAX_CONTEXT ? context
+                                           : DEFAULT_MAX_CONTEXT;
 }
 
 static bool fits_context(const cli_train_job *job)
 {
-    const size_t wanted = job->options->context, most = bo_model_describe(job->model)->context;
-    if (wanted <= most) return true;
-    cli_fail(job->session, "--context: with --lora, expected at most %zu, the context of %s, found %zu", most,
-             job->options->init, wanted);
+    const size_t requested = job->options->context, limit = bo_model_describe(job->model)->context;
+    if (requested <= limit) return true;
+    cli_fail(job->session, "--context: with --lora, expected at most %zu, the context of %s, found %zu", limit,
+             job->options->init, requested);
     return false;
 }
 
@@ -137,7 +139,7 @@ static bo_status describe_again(const cli_train_job *job, bo_model **out)
     if (status != BO_OK) return status;
     const cli_blocks list = cli_blocks_of(&d);
     for (size_t i = 0; i < list.count; i++) {
-        bo_block *b = &cli_own_blocks(list)[i];
+        bo_block *b = &cli_mutable_blocks(list)[i];
         const double scale = b->attention.scale;
         if (!b->replaced.heads) continue;
         cli_train_set_attention(job, &d, b);
@@ -219,34 +221,35 @@ static bo_status adapt(cli_train_job *job)
 {
     const cli_train_lora_options *o = &job->options->lora;
     const bool replaces = cli_train_replaces(job->options);
-    char *whole = NULL;
-    const bo_status listed = replaces ? bo_model_new_parameters(job->session->context, job->model, &whole) : BO_OK;
+    char *new_parameters = NULL;
+    const bo_status listed =
+        replaces ? bo_model_new_parameters(job->session->context, job->model, &new_parameters) : BO_OK;
     if (listed != BO_OK) return listed;
     const bo_lora_desc desc = {.rank = o->rank,
                                .alpha = o->alpha,
                                .targets = o->targets,
-                               .whole = whole,
+                               .whole = new_parameters,
                                .init = o->init,
                                .data = job->train,
                                .seed = job->session->common.seed,
                                .base = replaces ? NULL : job->options->init,
                                .window = cli_train_window(job)};
     const bo_status status = bo_model_adapt(job->session->context, job->model, &desc);
-    bo_free(whole);
+    bo_free(new_parameters);
     return status;
 }
 
 /* Adapters do not change the task of a model: the base has no weights for the head of another task. */
 static bool fits_task(cli_train_job *job)
 {
-    const bo_model_task wanted = job->options->texts.task, found = bo_model_describe(job->model)->task;
-    if (wanted == found) return true;
+    const bo_model_task requested = job->options->texts.task, found = bo_model_describe(job->model)->task;
+    if (requested == found) return true;
     cli_fail(job->session,
              "--lora: the task of %s is %s, expected %s; adapters do not change the task. Make a model of that task "
              "first: bochner train --task %s --init %s%s --out DIR",
-             job->options->init, bo_enum_name(BO_ENUM_MODEL_TASK, found), bo_enum_name(BO_ENUM_MODEL_TASK, wanted),
-             bo_enum_name(BO_ENUM_MODEL_TASK, wanted), job->options->init,
-             wanted == BO_MODEL_TASK_CLASSIFY || wanted == BO_MODEL_TASK_MATCH ? " --freeze model" : "");
+             job->options->init, bo_enum_name(BO_ENUM_MODEL_TASK, found), bo_enum_name(BO_ENUM_MODEL_TASK, requested),
+             bo_enum_name(BO_ENUM_MODEL_TASK, requested), job->options->init,
+             requested == BO_MODEL_TASK_CLASSIFY || requested == BO_MODEL_TASK_MATCH ? " --freeze model" : "");
     return false;
 }
 

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static int check_outputs(const cli_train_words *words)
+static int check_outputs(const cli_train_args *args)
 {
-    const cli_train_options *o = &words->options;
-    const cli_path outputs[] = {{"plot", o->plot}}, others[] = {{"valid", o->valid}, {"config", o->config}};
+    const cli_train_options *o = &args->options;
+    const cli_path outputs[] = {{"plot", o->plot}}, inputs[] = {{"valid", o->valid}, {"config", o->config}};
     if (o->plot && !cli_plot_known(o->plot))
-        return cli_wrong_use("train", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
-    int status = cli_paths_apart("train", outputs, 1, others, CLI_COUNT_OF(others));
+        return cli_usage_error("train", "--plot: expected a name ending in .svg, .png or .pdf, found '%s'", o->plot);
+    int status = cli_paths_apart("train", outputs, 1, inputs, CLI_COUNT_OF(inputs));
     for (size_t i = 0; i < o->data.count && status == CLI_DONE; i++)
         status = cli_paths_apart("train", outputs, 1, &(cli_path){"data", o->data.items[i]}, 1);
     return status;
@@ -65,17 +65,18 @@ static int check_mixer(const cli_train_options *o)
                          : CLI_GIVEN(o, state_rank) ? "state-rank"
                                                     : NULL;
     const char *of_attention = attention_option(o);
-    if (of_ssm && !ssm) return cli_wrong_use("train", "--%s needs --mixer ssm", of_ssm);
+    if (of_ssm && !ssm) return cli_usage_error("train", "--%s needs --mixer ssm", of_ssm);
     if (CLI_GIVEN(o, state_rank) && o->ssm == BO_SSM_DIAGONAL)
-        return cli_wrong_use("train", "--state-rank needs --ssm closed or --ssm low-rank");
-    if (CLI_GIVEN(o, kernel) && !convolves) return cli_wrong_use("train", "--kernel needs --mixer conv or --mixer ssm");
+        return cli_usage_error("train", "--state-rank needs --ssm closed or --ssm low-rank");
+    if (CLI_GIVEN(o, kernel) && !convolves)
+        return cli_usage_error("train", "--kernel needs --mixer conv or --mixer ssm");
     if (cli_train_other_mixer(o) && of_attention)
-        return cli_wrong_use("train", "--%s needs --mixer attention, found --mixer %s", of_attention,
-                             bo_enum_name(BO_ENUM_MIXER, o->mixer));
+        return cli_usage_error("train", "--%s needs --mixer attention, found --mixer %s", of_attention,
+                               bo_enum_name(BO_ENUM_MIXER, o->mixer));
     const bool queries = o->mixer == BO_MIXER_DEGREE_3 || o->mixer == BO_MIXER_DEGREE_4;
     if (cli_train_other_mixer(o) && !queries && query_option(o))
-        return cli_wrong_use("train", "--%s needs a mixer with queries and keys, found --mixer %s", query_option(o),
-                             bo_enum_name(BO_ENUM_MIXER, o->mixer));
+        return cli_usage_error("train", "--%s needs a mixer with queries and keys, found --mixer %s", query_option(o),
+                               bo_enum_name(BO_ENUM_MIXER, o->mixer));
     return CLI_DONE;
 }
 
@@ -88,11 +89,11 @@ static int check_mlp(const cli_train_options *o)
                                                            : NULL;
     const bool degree = o->mlp >= BO_MLP_DEGREE_2 && o->mlp <= BO_MLP_DEGREE_E;
     if (of_features && o->mlp != BO_MLP_RANDOM_FEATURES)
-        return cli_wrong_use("train", "--%s needs --mlp random-features", of_features);
+        return cli_usage_error("train", "--%s needs --mlp random-features", of_features);
     if (CLI_GIVEN(o, hidden) && o->mlp == BO_MLP_NONE)
-        return cli_wrong_use("train", "--hidden has no effect with --mlp none; leave it out");
+        return cli_usage_error("train", "--hidden has no effect with --mlp none; leave it out");
     if (CLI_GIVEN(o, degree_heads) && !degree)
-        return cli_wrong_use("train", "--degree-heads needs --mlp degree-2, degree-3, degree-4 or degree-e");
+        return cli_usage_error("train", "--degree-heads needs --mlp degree-2, degree-3, degree-4 or degree-e");
     return CLI_DONE;
 }
 
@@ -103,18 +104,18 @@ static int check_attention(const cli_train_options *o, const cli_train_kind *kin
     const char *given = attention_option(o);
     if (cli_train_other_mixer(o)) return CLI_DONE;
     if (o->attention.whiten && kind != &cli_train_language)
-        return cli_wrong_use("train", "--whiten needs a language model; leave it out with --task");
+        return cli_usage_error("train", "--whiten needs a language model; leave it out with --task");
     if (!o->init || CLI_GIVEN(&o->attention, kind)) return cli_attention_check_layer(&attention);
     if (!given) return CLI_DONE;
-    return cli_wrong_use("train", "--%s needs --attention KIND; without it, the attention of --init is used unchanged",
-                         given);
+    return cli_usage_error("train",
+                           "--%s needs --attention KIND; without it, the attention of --init is used unchanged", given);
 }
 
 static int check_parametrization(const cli_train_options *o)
 {
-    if (o->mup && o->unit_mup) return cli_wrong_use("train", "give --mup or --unit-mup, not both");
+    if (o->mup && o->unit_mup) return cli_usage_error("train", "give --mup or --unit-mup, not both");
     if (CLI_GIVEN(o, base_width) && !o->mup && !o->unit_mup)
-        return cli_wrong_use("train", "--base-width needs --mup or --unit-mup");
+        return cli_usage_error("train", "--base-width needs --mup or --unit-mup");
     return CLI_DONE;
 }
 
@@ -130,8 +131,8 @@ static int check_blocks(const cli_train_options *o)
     if (!found) found = cli_train_attention_given(o, of_models);
     if (!found) found = cli_train_given(cli_train_texts_rows, &o->texts, of_texts);
     if (!found) return CLI_DONE;
-    return cli_wrong_use("train", "--%s describes layers, but --blocks does so already; leave one of them out",
-                         found->name);
+    return cli_usage_error("train", "--%s describes layers, but --blocks does so already; leave one of them out",
+                           found->name);
 }
 
 int cli_train_check_model(const cli_train_options *o, const cli_train_kind *kind)
@@ -148,29 +149,30 @@ int cli_train_check_model(const cli_train_options *o, const cli_train_kind *kind
 
 int cli_train_check_text(const cli_train_options *o, const cli_train_kind *kind)
 {
-    if (CLI_GIVEN(o, state_windows) && !o->stateful) return cli_wrong_use("train", "--state-windows needs --stateful");
+    if (CLI_GIVEN(o, state_windows) && !o->stateful)
+        return cli_usage_error("train", "--state-windows needs --stateful");
     if (o->freeze && !o->init && !o->resume)
-        return cli_wrong_use("train", "--freeze needs --init DIR, whose weights it freezes");
+        return cli_usage_error("train", "--freeze needs --init DIR, whose weights it freezes");
     return cli_train_check_model(o, kind);
 }
 
-int cli_train_check(const cli_train_words *words)
+int cli_train_check(const cli_train_args *args)
 {
-    const cli_train_options *o = &words->options;
-    if (!o->out) return cli_wrong_use("train", "no directory for the run; give --out DIR");
-    if (o->resume && access(o->out, F_OK) != 0 && o->data.count == 0 && words->files.count == 0)
-        return cli_wrong_use("train", "--resume: there is no directory %s; to start a new run, give --data FILE",
-                             o->out);
-    if (o->data.count == 0 && words->files.count == 0)
-        return cli_wrong_use("train",
-                             o->resume ? "%s/train.json does not name the training data; give --data FILE"
-                                       : "%s: no training data; give --data FILE",
-                             o->out);
-    if (o->steps && o->minutes > 0) return cli_wrong_use("train", "give --steps or --minutes, not both");
+    const cli_train_options *o = &args->options;
+    if (!o->out) return cli_usage_error("train", "no directory for the run; give --out DIR");
+    if (o->resume && access(o->out, F_OK) != 0 && o->data.count == 0 && args->files.count == 0)
+        return cli_usage_error("train", "--resume: there is no directory %s; to start a new run, give --data FILE",
+                               o->out);
+    if (o->data.count == 0 && args->files.count == 0)
+        return cli_usage_error("train",
+                               o->resume ? "%s/train.json does not name the training data; give --data FILE"
+                                         : "%s: no training data; give --data FILE",
+                               o->out);
+    if (o->steps && o->minutes > 0) return cli_usage_error("train", "give --steps or --minutes, not both");
     if (o->clip == 0)
-        return cli_wrong_use("train", "--clip: expected a norm above 0, or -1 to turn clipping off, found 0");
-    if (o->tokenizer && CLI_GIVEN(o, vocab)) return cli_wrong_use("train", "give --tokenizer or --vocab, not both");
-    int status = cli_train_check_kind(words);
+        return cli_usage_error("train", "--clip: expected a norm above 0, or -1 to turn clipping off, found 0");
+    if (o->tokenizer && CLI_GIVEN(o, vocab)) return cli_usage_error("train", "give --tokenizer or --vocab, not both");
+    int status = cli_train_check_kind(args);
     if (status == CLI_DONE) status = cli_train_check_lora(o);
-    return status == CLI_DONE ? check_outputs(words) : status;
+    return status == CLI_DONE ? check_outputs(args) : status;
 }

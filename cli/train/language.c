@@ -7,15 +7,15 @@
 
 /* ---- options and data -------------------------------------------------------------------------------------------- */
 
-static bool is_asked(const cli_train_options *o)
+static bool is_requested(const cli_train_options *o)
 {
     (void)o;
     return true;
 }
 
-static int check(const cli_train_words *words)
+static int check(const cli_train_args *args)
 {
-    return cli_train_check_text(&words->options, &cli_train_language);
+    return cli_train_check_text(&args->options, &cli_train_language);
 }
 
 static const char *attention(const cli_train_options *o)
@@ -34,7 +34,7 @@ static bool accepts(const cli_train_job *job, const bo_model *init)
     const bo_model_task task = bo_model_describe(init)->task;
     if (task == BO_MODEL_TASK_LANGUAGE) return true;
     cli_fail(job->session, "--init: %s holds %s, expected a language model; give --task %s", job->options->init,
-             cli_task_words(task), bo_enum_name(BO_ENUM_MODEL_TASK, task));
+             cli_task_phrase(task), bo_enum_name(BO_ENUM_MODEL_TASK, task));
     return false;
 }
 
@@ -61,19 +61,19 @@ static void describe(cli_train_job *job)
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static void say_text(const cli_train_job *job)
+static void report_text(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     char files[CLI_TRAIN_FILES], test[96] = "";
     if (job->valid)
         snprintf(test, sizeof test, ", %s for validation%s", cli_count(bo_corpus_tokens(job->valid)).s,
                  o->valid ? "" : " (the end of the text)");
-    cli_say(job->session, "Text        %s: %s tokens for training%s; %s", cli_train_files(job, files),
-            cli_count(bo_corpus_tokens(job->train)).s, test,
-            bo_tokenizer_describe(job->tokenizer)->bytes ? "one token per byte" : "byte-pair tokenizer");
+    cli_note(job->session, "Text        %s: %s tokens for training%s; %s", cli_train_files(job, files),
+             cli_count(bo_corpus_tokens(job->train)).s, test,
+             bo_tokenizer_describe(job->tokenizer)->bytes ? "one token per byte" : "byte-pair tokenizer");
 }
 
-static void say_run(const cli_train_job *job)
+static void report_run(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const size_t batch = r->batch ? r->batch : 16, windows = r->state_windows > 1 ? r->state_windows : 1,
@@ -87,20 +87,20 @@ static void say_run(const cli_train_job *job)
     } else if (r->minutes > 0) {
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
     }
-    cli_say(job->session, "Plan        %s; %zu x %s tokens per step%s%s; %s", length, batch, cli_count(context).s,
-            job->plan.micro_batch < batch ? " in several parts" : "", r->stateful ? ", states carried" : "",
-            bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
+    cli_note(job->session, "Plan        %s; %zu x %s tokens per step%s%s; %s", length, batch, cli_count(context).s,
+             job->plan.micro_batch < batch ? " in several parts" : "", r->stateful ? ", states carried" : "",
+             bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
 }
 
-static void say_plan(const cli_train_job *job)
+static void report_plan(const cli_train_job *job)
 {
-    say_text(job);
-    cli_train_say_model(job);
-    say_run(job);
-    cli_train_say_memory(job);
+    report_text(job);
+    cli_train_report_model(job);
+    report_run(job);
+    cli_train_report_memory(job);
 }
 
-static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
+static void format_loss(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
 {
     int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
     if (isnan(r->valid_loss)) return;
@@ -121,9 +121,9 @@ static void print(const cli_train_job *job)
     cli_train_print_directory(job, "Model");
 }
 
-static void say_next(const cli_train_job *job, const char *directory)
+static void suggest_next(const cli_train_job *job, const char *directory)
 {
-    cli_say_next(job->session, "bochner generate %s --prompt 'The '", directory);
+    cli_suggest_next(job->session, "bochner generate %s --prompt 'The '", directory);
 }
 
 static void json(const cli_train_job *job)
@@ -131,7 +131,7 @@ static void json(const cli_train_job *job)
     cli_train_model_json(job, NULL);
 }
 
-static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
+static const char *plot_labels(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
     cli_train_model_title(job->model, title);
     return "nats per token";
@@ -140,17 +140,17 @@ static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_
 const cli_train_kind cli_train_language = {
     .unit = "tokens",
     .test_tokens = 32768,
-    .is_asked = is_asked,
+    .is_requested = is_requested,
     .check = check,
     .attention = attention,
     .open = cli_train_open_model,
     .describe = describe,
-    .say_plan = say_plan,
-    .loss_words = loss_words,
+    .report_plan = report_plan,
+    .format_loss = format_loss,
     .print = print,
-    .say_next = say_next,
+    .suggest_next = suggest_next,
     .json = json,
-    .picture_words = picture_words,
+    .plot_labels = plot_labels,
     .learn_tokenizer = learn_tokenizer,
     .open_files = open_files,
     .accepts = accepts,

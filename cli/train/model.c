@@ -13,7 +13,7 @@
 static const char **data_paths(const cli_train_job *job, size_t *count)
 {
     const cli_list *data = &job->options->data;
-    const cli_arguments *more = &job->words->files;
+    const cli_arguments *more = &job->args->files;
     const char **paths = cli_allocate(data->count + more->count, sizeof *paths, "file names");
     *count = 0;
     for (size_t i = 0; i < data->count; i++) paths[(*count)++] = data->items[i];
@@ -114,28 +114,28 @@ static void set_mixer(const cli_train_options *o, bo_block *b)
     set(&b->kernel, o->kernel);
 }
 
-static void forget(const char **text, const char *gone)
+static void clear_if(const char **text, const char *gone)
 {
     if (*text == gone) *text = NULL;
 }
 
 /* Releases a text of a block wherever a descriptor holds it: the first block of a list is in two places. */
-static void forget_text(bo_model_desc *d, const char *gone)
+static void clear_text(bo_model_desc *d, const char *gone)
 {
     const cli_blocks lists[] = {{&d->block, 1}, cli_blocks_of(d), {&d->encoder, 1}, cli_encoder_blocks_of(d)};
     for (size_t k = 0; k < CLI_COUNT_OF(lists); k++)
         for (size_t i = 0; i < lists[k].count; i++) {
-            bo_block *b = &cli_own_blocks(lists[k])[i];
-            forget(&b->layers, gone);
-            forget(&b->custom_mlp.name, gone);
+            bo_block *b = &cli_mutable_blocks(lists[k])[i];
+            clear_if(&b->layers, gone);
+            clear_if(&b->custom_mlp.name, gone);
         }
 }
 
 static void release_text(cli_train_job *job, bo_model_desc *d, const char *text)
 {
     if (!text) return;
-    forget_text(&job->described, text);
-    forget_text(d, text);
+    clear_text(&job->described, text);
+    clear_text(d, text);
     bo_free((void *)(uintptr_t)text);
 }
 
@@ -220,11 +220,11 @@ static void set_rope(const cli_train_options *o, bo_model_desc *d)
     const double base = main ? main->rope_base : 0;
     if (!(o->rope_base > 0)) return;
     for (size_t i = 0; i < list.count; i++) {
-        bo_block *b = &cli_own_blocks(list)[i];
+        bo_block *b = &cli_mutable_blocks(list)[i];
         if (cli_rotates(b) && b->rope_base == base) b->rope_base = o->rope_base;
     }
     for (size_t i = 0; i < encoder.count; i++)
-        if (cli_rotates(&encoder.blocks[i])) cli_own_blocks(encoder)[i].rope_base = o->rope_base;
+        if (cli_rotates(&encoder.blocks[i])) cli_mutable_blocks(encoder)[i].rope_base = o->rope_base;
 }
 
 static void set_model(const cli_train_options *o, bo_model_desc *d)
@@ -256,7 +256,7 @@ void cli_train_set_attention(const cli_train_job *job, const bo_model_desc *d, b
 
 /* --attention and --mixer name the mixer of all layers, which then have the same block: the first without a window, if
  * possible one with attention. */
-static void unite_blocks(bo_model_desc *d)
+static void merge_blocks(bo_model_desc *d)
 {
     const bo_block *main = find_block(d, has_no_window, attends);
     if (!main) main = find_block(d, has_no_window, any_block);
@@ -274,7 +274,7 @@ static void set_attention(const cli_train_job *job, bo_model_desc *d)
     const bool named = CLI_GIVEN(&job->options->attention, kind);
     const cli_blocks list = cli_blocks_of(d);
     for (size_t i = 0; i < list.count; i++) {
-        bo_block *b = &cli_own_blocks(list)[i];
+        bo_block *b = &cli_mutable_blocks(list)[i];
         if (named || b->mixer != BO_MIXER_ATTENTION || job->kind != &cli_train_language)
             b->replaced = (bo_attention_desc){0};
         if (b->mixer == BO_MIXER_ATTENTION && (named || !b->attention.heads)) cli_train_set_attention(job, d, b);
@@ -283,8 +283,9 @@ static void set_attention(const cli_train_job *job, bo_model_desc *d)
 
 static bool same_tokenizer(const cli_train_job *job)
 {
-    const bo_tokenizer *theirs = bo_model_tokenizer(job->init);
-    return !theirs || bo_tokenizer_describe(theirs)->fingerprint == bo_tokenizer_describe(job->tokenizer)->fingerprint;
+    const bo_tokenizer *init_tokenizer = bo_model_tokenizer(job->init);
+    return !init_tokenizer ||
+           bo_tokenizer_describe(init_tokenizer)->fingerprint == bo_tokenizer_describe(job->tokenizer)->fingerprint;
 }
 
 /* The model of a run that is resumed after the file of its blocks was removed. */
@@ -311,7 +312,7 @@ static bool read_blocks(cli_train_job *job, bo_model_desc *out)
     bo_free(text);
     if (!read) return false;
     if (d->task != BO_MODEL_TASK_LANGUAGE && d->task != job->options->texts.task) {
-        cli_fail(job->session, "%s describes %s; give --task %s", path, cli_task_words(d->task),
+        cli_fail(job->session, "%s describes %s; give --task %s", path, cli_task_phrase(d->task),
                  bo_enum_name(BO_ENUM_MODEL_TASK, d->task));
         return false;
     }
@@ -343,11 +344,11 @@ static void set_blocks(cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_options *o = job->options;
     if (o->blocks) return;
-    if (CLI_GIVEN(o, mixer) || CLI_GIVEN(&o->attention, kind)) unite_blocks(d);
+    if (CLI_GIVEN(o, mixer) || CLI_GIVEN(&o->attention, kind)) merge_blocks(d);
     const cli_blocks lists[] = {cli_blocks_of(d), cli_encoder_blocks_of(d)};
     for (size_t k = 0; k < CLI_COUNT_OF(lists); k++)
         for (size_t i = 0; i < lists[k].count; i++) {
-            bo_block *b = &cli_own_blocks(lists[k])[i];
+            bo_block *b = &cli_mutable_blocks(lists[k])[i];
             release_layers(job, d, b);
             set_block(o, b);
         }
@@ -400,8 +401,8 @@ static bool open_model(cli_train_job *job)
     if (!cli_train_ok(job, bo_model_create(context, &desc, job->tokenizer, &job->model))) return false;
     if (!job->init || job->resumed) return true;
     if (!cli_train_ok(job, bo_model_adopt(context, job->model, job->init, &taken))) return false;
-    cli_say(job->session, "Weights     %s of %s tensors loaded from %s", cli_count(taken).s,
-            cli_count(bo_weights_describe(bo_model_weights(job->model))->count).s, from);
+    cli_note(job->session, "Weights     %s of %s tensors loaded from %s", cli_count(taken).s,
+             cli_count(bo_weights_describe(bo_model_weights(job->model))->count).s, from);
     if (taken) return true;
     cli_fail(job->session,
              "%s: no tensor has the shape that this model needs; give the same --width, or leave out --init", from);

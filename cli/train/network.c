@@ -17,9 +17,9 @@ const cli_option cli_train_network_rows[] = {
     TEXT("model", "FILE", cli_train_network_options, model,
          "JSON description of a network to train on --data: a table, images or a graph"),
     REAL("width-multiplier", "X", cli_train_network_options, width_multiplier,
-         "factor applied to all hidden widths of the description", .low = 1e-3, .high = 1e3, .otherwise = "1"),
+         "factor applied to all hidden widths of the description", .low = 1e-3, .high = 1e3, .default_text = "1"),
     REAL("epochs", "N", cli_train_network_options, epochs, "passes over the training examples", .low = 1e-3,
-         .high = 1e9, .otherwise = "10; for a graph 200; by --steps or --minutes if given"),
+         .high = 1e9, .default_text = "10; for a graph 200; by --steps or --minutes if given"),
     TEXT("valid-labels", "FILE", cli_train_network_options, valid_labels,
          "for networks: separate file with the targets of --valid"),
     CHOICE_OF("readout", "HOW", cli_train_network_options, readout, readout_name,
@@ -30,14 +30,14 @@ const cli_option cli_train_network_rows[] = {
     END_OF_OPTIONS,
 };
 
-static bool is_asked(const cli_train_options *o)
+static bool is_requested(const cli_train_options *o)
 {
     return o->network.model != NULL;
 }
 
-static bool is_readout_asked(const cli_train_options *o)
+static bool is_readout_requested(const cli_train_options *o)
 {
-    return is_asked(o) && o->network.readout;
+    return is_requested(o) && o->network.readout;
 }
 
 /* The first given option that applies to text models only; NULL if there is none. */
@@ -58,51 +58,51 @@ static int check_absent(const cli_train_options *o)
     if (!row) row = cli_next_given(cli_network_column_rows, &o->network.data, NULL);
     if (!row) row = cli_next_given(cli_network_graph_rows, &o->network.data, NULL);
     if (!row) return CLI_DONE;
-    return cli_wrong_use("train", "--%s is an option of networks; it needs --model FILE", row->name);
+    return cli_usage_error("train", "--%s is an option of networks; it needs --model FILE", row->name);
 }
 
-static int check(const cli_train_words *words)
+static int check(const cli_train_args *args)
 {
-    const cli_train_options *o = &words->options;
+    const cli_train_options *o = &args->options;
     const cli_train_network_options *n = &o->network;
     if (text_option(o))
-        return cli_wrong_use("train", "--%s is an option of text models; leave it out with --model FILE",
-                             text_option(o));
-    if (o->data.count + words->files.count != 1)
-        return cli_wrong_use("train", "--model: expected one --data file, found %zu",
-                             o->data.count + words->files.count);
-    if (n->valid_labels && !o->valid) return cli_wrong_use("train", "--valid-labels needs --valid FILE");
-    if (!n->readout && CLI_GIVEN(n, lambda)) return cli_wrong_use("train", "--lambda needs --readout ridge");
+        return cli_usage_error("train", "--%s is an option of text models; leave it out with --model FILE",
+                               text_option(o));
+    if (o->data.count + args->files.count != 1)
+        return cli_usage_error("train", "--model: expected one --data file, found %zu",
+                               o->data.count + args->files.count);
+    if (n->valid_labels && !o->valid) return cli_usage_error("train", "--valid-labels needs --valid FILE");
+    if (!n->readout && CLI_GIVEN(n, lambda)) return cli_usage_error("train", "--lambda needs --readout ridge");
     if (n->data.graph && o->valid)
-        return cli_wrong_use(
+        return cli_usage_error(
             "train", "--valid: the validation nodes of a graph are in the same graph; select them with --split or "
                      "--valid-fraction");
     if (n->data.split && o->valid)
-        return cli_wrong_use("train", "--split selects the validation rows; leave out --valid");
+        return cli_usage_error("train", "--split selects the validation rows; leave out --valid");
     if (n->epochs > 0 && (o->steps || o->minutes > 0))
-        return cli_wrong_use("train", "give one of --epochs, --steps and --minutes");
+        return cli_usage_error("train", "give one of --epochs, --steps and --minutes");
     return cli_network_data_check("train", &n->data);
 }
 
-static int check_readout(const cli_train_words *words)
+static int check_readout(const cli_train_args *args)
 {
-    const cli_train_options *o = &words->options;
+    const cli_train_options *o = &args->options;
     if (o->network.epochs > 0 || o->steps || o->minutes > 0 || o->resume)
-        return cli_wrong_use(
+        return cli_usage_error(
             "train", "--readout ridge solves without steps; leave out --epochs, --steps, --minutes and --resume");
     if (cli_is_network(o->out))
-        return cli_wrong_use("train", "%s already holds a network; give another directory", o->out);
-    return check(words);
+        return cli_usage_error("train", "%s already holds a network; give another directory", o->out);
+    return check(args);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 char *cli_train_read_description(cli_session *session, const char *path)
 {
-    enum { MOST = 1 << 24 };
+    enum { MAX_FILE_BYTES = 1 << 24 };
     void *text;
     size_t size;
-    const bo_status status = bo_file_load(session->context, path, MOST, &text, &size);
+    const bo_status status = bo_file_load(session->context, path, MAX_FILE_BYTES, &text, &size);
     if (status == BO_OK && !memchr(text, 0, size)) return text;
     if (status != BO_OK)
         cli_fail_status(session, status);
@@ -116,7 +116,7 @@ static bool open_examples(cli_train_job *job, const bo_description_needs *needs)
 {
     const cli_train_options *o = job->options;
     const cli_train_network_options *n = &o->network;
-    const char *path = o->data.count ? o->data.items[0] : job->words->files.items[0];
+    const char *path = o->data.count ? o->data.items[0] : job->args->files.items[0];
     const bool cut = !o->valid && !n->data.split;
     cli_network_source source = {.path = path, .data = &n->data, .needs = needs, .valid = cut ? o->valid_fraction : 0};
     if ((needs->input == BO_NETWORK_INPUT_GRAPH) != (n->data.graph != NULL)) {
@@ -199,7 +199,7 @@ static void describe(cli_train_job *job)
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static void say_plan(const cli_train_job *job)
+static void report_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const bo_network_facts *info = bo_model_report(job->model)->network;
@@ -209,16 +209,17 @@ static void say_plan(const cli_train_job *job)
         snprintf(test, sizeof test, ", %s for validation", cli_count(job->held_out->parts[BO_SPLIT_VALID].count).s);
     if (job->examples->first) snprintf(edges, sizeof edges, "; %s edges", cli_count(job->examples->edges).s);
     if (info->classes) snprintf(classes, sizeof classes, "; %zu classes", info->classes);
-    cli_say(job->session, "Examples    %s for training%s; %s inputs each%s%s%s", cli_count(rows).s, test,
-            cli_count(info->dim).s, classes, edges, job->examples->first ? "; each step uses the whole graph" : "");
-    cli_say(job->session, "Network     %s parameters, %zu layers; loss %s", cli_count((size_t)info->parameters).s,
-            bo_model_report(job->model)->network->layers, info->loss);
+    cli_note(job->session, "Examples    %s for training%s; %s inputs each%s%s%s", cli_count(rows).s, test,
+             cli_count(info->dim).s, classes, edges, job->examples->first ? "; each step uses the whole graph" : "");
+    cli_note(job->session, "Network     %s parameters, %zu layers; loss %s", cli_count((size_t)info->parameters).s,
+             bo_model_report(job->model)->network->layers, info->loss);
     if (r->steps)
         snprintf(length, sizeof length, "%s steps", cli_count(r->steps).s);
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
-    cli_say(job->session, "Plan        %s; %zu example%s per step; %s", length, job->examples->first ? rows : r->batch,
-            r->batch == 1 && !job->examples->first ? "" : "s", bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
+    cli_note(job->session, "Plan        %s; %zu example%s per step; %s", length, job->examples->first ? rows : r->batch,
+             r->batch == 1 && !job->examples->first ? "" : "s",
+             bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
 }
 
 static bool has_classes(const cli_train_job *job)
@@ -226,7 +227,7 @@ static bool has_classes(const cli_train_job *job)
     return bo_model_report(job->model)->network->classes > 0;
 }
 
-static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
+static void format_loss(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
 {
     const int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.4g", r->loss);
     if (isnan(r->valid_loss)) return;
@@ -254,14 +255,14 @@ static void print(const cli_train_job *job)
     cli_train_print_directory(job, "Network");
 }
 
-static void say_next(const cli_train_job *job, const char *directory)
+static void suggest_next(const cli_train_job *job, const char *directory)
 {
     const cli_train_options *o = job->options;
     const cli_network_data *d = &o->network.data;
-    char *data = cli_quoted_word(o->valid ? o->valid : o->data.count ? o->data.items[0] : job->words->files.items[0]);
-    char *graph = d->graph ? cli_quoted_word(d->graph) : NULL;
-    cli_say_next(job->session, "bochner predict %s %s%s%s%s%s", directory, data, graph ? " --graph " : "",
-                 graph ? graph : "", d->undirected ? " --undirected" : "", d->self_loops ? " --self-loops" : "");
+    char *data = cli_shell_quoted(o->valid ? o->valid : o->data.count ? o->data.items[0] : job->args->files.items[0]);
+    char *graph = d->graph ? cli_shell_quoted(d->graph) : NULL;
+    cli_suggest_next(job->session, "bochner predict %s %s%s%s%s%s", directory, data, graph ? " --graph " : "",
+                     graph ? graph : "", d->undirected ? " --undirected" : "", d->self_loops ? " --self-loops" : "");
     free(graph);
     free(data);
 }
@@ -287,7 +288,7 @@ static void json(const cli_train_job *job)
     cli_json_end(&to);
 }
 
-static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
+static const char *plot_labels(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
     const bo_network_facts *info = bo_model_report(job->model)->network;
     snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", bo_model_report(job->model)->network->layers,
@@ -298,17 +299,17 @@ static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_
 const cli_train_kind cli_train_network = {
     .unit = "examples",
     .test_tokens = 32768,
-    .is_asked = is_asked,
+    .is_requested = is_requested,
     .check = check,
     .check_absent = check_absent,
     .open = open_all,
     .describe = describe,
-    .say_plan = say_plan,
-    .loss_words = loss_words,
+    .report_plan = report_plan,
+    .format_loss = format_loss,
     .print = print,
-    .say_next = say_next,
+    .suggest_next = suggest_next,
     .json = json,
-    .picture_words = picture_words,
+    .plot_labels = plot_labels,
 };
 
 /* ---- --readout ridge --------------------------------------------------------------------------------------------- */
@@ -347,18 +348,18 @@ static int solve(cli_train_job *job)
     if (status == BO_OK && job->held_out)
         status = bo_model_evaluate_examples(context, job->model, job->held_out, BO_SPLIT_VALID, &found);
     if (status == BO_OK)
-        status = cli_wrote(job->session, job->options->out,
-                           bo_model_save(context, job->model, &(bo_sink){.path = job->options->out}));
+        status = cli_record_output(job->session, job->options->out,
+                                   bo_model_save(context, job->model, &(bo_sink){.path = job->options->out}));
     cli_progress_clear(&job->session->progress);
     if (status != BO_OK) return cli_fail_status(job->session, status);
     (job->session->common.json ? json_readout : print_readout)(job, &found, seconds);
-    cli_train_say_next(job);
+    cli_train_suggest_next(job);
     return CLI_DONE;
 }
 
 const cli_train_kind cli_train_readout = {.unit = "examples",
-                                          .is_asked = is_readout_asked,
+                                          .is_requested = is_readout_requested,
                                           .check = check_readout,
                                           .open = open_all,
                                           .solve = solve,
-                                          .say_next = say_next};
+                                          .suggest_next = suggest_next};

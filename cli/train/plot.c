@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct picture {
+typedef struct plot_data {
     cli_run_metrics metrics;
     const char *title, *loss; /* loss: the unit of the loss */
-} picture;
+} plot_data;
 
 static void draw_block(FILE *pipe, const char *name, const cli_run_metrics *m, bool valid)
 {
@@ -25,11 +25,11 @@ static void draw_block(FILE *pipe, const char *name, const cli_run_metrics *m, b
 
 static void draw(FILE *pipe, const char *path, const void *what)
 {
-    const picture *p = what;
+    const plot_data *p = what;
     const cli_run_metrics *m = &p->metrics;
     bool tested = false;
     for (size_t i = 0; i < m->count; i++) tested |= m->points[i].evaluated && isfinite(m->points[i].valid_loss);
-    cli_picture_begin(pipe, path, 720, 480, 12);
+    cli_plot_begin(pipe, path, 720, 480, 12);
     fprintf(pipe,
             "set title '%s' textcolor rgb '#222222'\nset xlabel '%s'\nset ylabel '%s'\nset key top right\n"
             "set grid lc rgb '#e6e6e6' lt 1 lw 0.6\nset format x '%%.0s%%c'\n",
@@ -45,11 +45,11 @@ static void draw(FILE *pipe, const char *path, const void *what)
 int cli_train_plot(cli_train_job *job)
 {
     char title[CLI_TRAIN_TITLE];
-    picture p = {.title = title, .loss = job->kind->picture_words(job, title)};
+    plot_data p = {.title = title, .loss = job->kind->plot_labels(job, title)};
     if (!cli_run_read(job->options->out, &p.metrics))
         return cli_fail(job->session, "no picture %s: %s/metrics.jsonl: %s", job->options->plot, job->options->out,
                         strerror(errno));
-    const int status = cli_picture(job->session, job->options->plot, "", draw, &p);
-    cli_run_forget(&p.metrics);
+    const int status = cli_plot_file(job->session, job->options->plot, "", draw, &p);
+    cli_run_metrics_free(&p.metrics);
     return status;
 }

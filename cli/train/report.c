@@ -1,7 +1,7 @@
 /* The messages of `bochner train`: the plan, the progress, the report at the end. */
 #include "train.h"
 #include "../shared/rates.h"
-#include "../model/mixer_words.h"
+#include "../model/mixer_text.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 {
     const cli_train_options *o = job->options;
-    const char *first = o->data.count ? o->data.items[0] : job->words->files.items[0];
-    const size_t files = o->data.count + job->words->files.count;
+    const char *first = o->data.count ? o->data.items[0] : job->args->files.items[0];
+    const size_t files = o->data.count + job->args->files.count;
     if (files > 1)
         snprintf(out, CLI_TRAIN_FILES, "%s and %s more", first, cli_count(files - 1).s);
     else
@@ -20,26 +20,26 @@ const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES])
     return out;
 }
 
-void cli_train_say_model(const cli_train_job *job)
+void cli_train_report_model(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->model);
-    char mixer[CLI_MIXER_WORDS];
+    char mixer[CLI_MIXER_TEXT];
     const uint64_t frozen = bo_model_report(job->model)->frozen_parameters;
     char heads[CLI_RANGE], stays[96] = "", trained[96] = "";
     if (frozen) snprintf(stays, sizeof stays, " and %s fixed frequencies", cli_count((size_t)frozen).s);
     if (job->plan.trained < job->plan.parameters)
         snprintf(trained, sizeof trained, " (%s trained)", cli_count((size_t)job->plan.trained).s);
-    cli_say(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %s, context %s; %s %s",
-            cli_count((size_t)job->plan.parameters).s, trained, stays, d->layers, d->layers == 1 ? "" : "s", d->width,
-            cli_heads_words(d, heads), cli_count(d->context).s, cli_mixer_title(d), cli_mixer_words(job->model, mixer));
+    cli_note(job->session, "Model       %s parameters%s%s: %zu layer%s, width %zu, %s, context %s; %s %s",
+             cli_count((size_t)job->plan.parameters).s, trained, stays, d->layers, d->layers == 1 ? "" : "s", d->width,
+             cli_heads_text(d, heads), cli_count(d->context).s, cli_mixer_title(d), cli_mixer_text(job->model, mixer));
 }
 
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE])
 {
     const bo_model_desc *d = bo_model_describe(model);
-    char mixer[CLI_MIXER_WORDS];
+    char mixer[CLI_MIXER_TEXT];
     snprintf(out, CLI_TRAIN_TITLE, "%zu layers, width %zu, context %zu; %s %s", d->layers, d->width, d->context,
-             cli_mixer_title(d), cli_mixer_words(model, mixer));
+             cli_mixer_title(d), cli_mixer_text(model, mixer));
 }
 
 /* Assumes half the GEMM rate, because no step has been measured yet. */
@@ -52,16 +52,16 @@ const char *cli_train_about(const cli_train_job *job, char out[CLI_TRAIN_ABOUT])
     return out;
 }
 
-void cli_train_say_memory(const cli_train_job *job)
+void cli_train_report_memory(const cli_train_job *job)
 {
     char state[96] = "";
     if (job->plan.state_bytes)
         snprintf(state, sizeof state, "; state per sequence %s", cli_bytes((double)job->plan.state_bytes).s);
-    cli_say(job->session, "Memory      %s: activations %s%s, weights %s, gradients %s, optimizer %s%s",
-            cli_bytes((double)job->plan.all_bytes).s, cli_bytes((double)job->plan.activation_bytes).s,
-            job->desc.activations == BO_STORAGE_BFLOAT16 ? " (stored as bfloat16)" : "",
-            cli_bytes((double)job->plan.model_bytes).s, cli_bytes((double)job->plan.gradient_bytes).s,
-            cli_bytes((double)job->plan.optimizer_bytes).s, state);
+    cli_note(job->session, "Memory      %s: activations %s%s, weights %s, gradients %s, optimizer %s%s",
+             cli_bytes((double)job->plan.all_bytes).s, cli_bytes((double)job->plan.activation_bytes).s,
+             job->desc.activations == BO_STORAGE_BFLOAT16 ? " (stored as bfloat16)" : "",
+             cli_bytes((double)job->plan.model_bytes).s, cli_bytes((double)job->plan.gradient_bytes).s,
+             cli_bytes((double)job->plan.optimizer_bytes).s, state);
 }
 
 static bool fits(cli_train_job *job)
@@ -87,13 +87,13 @@ bool cli_train_plan(cli_train_job *job)
     if (!fits(job)) return false;
     const bool on_cpu = strcmp(bo_context_describe(context)->device, "cpu") == 0;
     if (!on_cpu || bo_gemm_rate(context, 768, 3, &job->gemm) != BO_OK) job->gemm = NAN;
-    job->kind->say_plan(job);
+    job->kind->report_plan(job);
     return true;
 }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-static void speed_words(const cli_train_job *job, const bo_training_report *r, char out[96])
+static void format_speed(const cli_train_job *job, const bo_training_report *r, char out[96])
 {
     int length = snprintf(out, 96, "%s %s/s", cli_count((size_t)fmax(r->tokens_per_second, 0)).s, r->unit);
     if (job->session->common.verbose && r->gflops <= job->gemm)
@@ -103,9 +103,9 @@ static void speed_words(const cli_train_job *job, const bo_training_report *r, c
 /* Steps faster than the GEMM rate mean that the host was busy when the rate was measured: measures it again. */
 static void measure_again(cli_train_job *job, double gflops)
 {
-    enum { MOST = 3 };
+    enum { MAX_MEASUREMENTS = 3 };
     double again;
-    if (!(gflops > job->gemm) || job->measured_again == MOST) return;
+    if (!(gflops > job->gemm) || job->measured_again == MAX_MEASUREMENTS) return;
     job->measured_again++;
     if (bo_gemm_rate(job->session->context, 768, 3, &again) == BO_OK) job->gemm = fmax(job->gemm, again);
 }
@@ -114,15 +114,15 @@ bool cli_train_progress(void *user, const bo_training_report *r)
 {
     cli_train_job *job = user;
     char loss[CLI_TRAIN_LOSS], speed[96], step[64] = "";
-    job->kind->loss_words(job, r, loss);
+    job->kind->format_loss(job, r, loss);
     measure_again(job, r->gflops);
-    speed_words(job, r, speed);
+    format_speed(job, r, speed);
     snprintf(job->session->progress.note, sizeof job->session->progress.note, "%.100s  %.56s", loss, speed);
     if (r->steps) snprintf(step, sizeof step, "/%llu", (unsigned long long)r->steps);
     if (r->evaluated)
-        cli_say(job->session, "Step %6llu%-7s %s  %s%s%s%s", (unsigned long long)r->step, step, loss, speed,
-                r->seconds_left > 0 ? "  " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "",
-                r->seconds_left > 0 ? " left" : "");
+        cli_note(job->session, "Step %6llu%-7s %s  %s%s%s%s", (unsigned long long)r->step, step, loss, speed,
+                 r->seconds_left > 0 ? "  " : "", r->seconds_left > 0 ? cli_seconds(r->seconds_left).s : "",
+                 r->seconds_left > 0 ? " left" : "");
     return !cli_interrupted();
 }
 

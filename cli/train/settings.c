@@ -12,15 +12,15 @@
 static const char KEPT[] = "train.json"; /* in the directory of a run: the options it was started with */
 
 /* Parses one source over the earlier ones. If it names data files, they replace all earlier data files. */
-static cli_parsed parse(int argc, char **argv, cli_train_words *words)
+static cli_parsed parse(int argc, char **argv, cli_train_args *args)
 {
-    cli_train_options *o = &words->options;
+    cli_train_options *o = &args->options;
     const cli_list before = o->data;
     o->data.count = 0;
-    free(words->files.items);
-    words->files = (cli_arguments){0};
-    const cli_parsed parsed = cli_parse_over(&cli_train_usage, argc, argv, o, &words->common, &words->files);
-    if (o->data.count == 0 && words->files.count == 0) o->data = before;
+    free(args->files.items);
+    args->files = (cli_arguments){0};
+    const cli_parsed parsed = cli_parse_over(&cli_train_usage, argc, argv, o, &args->common, &args->files);
+    if (o->data.count == 0 && args->files.count == 0) o->data = before;
     return parsed;
 }
 
@@ -28,7 +28,7 @@ static cli_parsed parse(int argc, char **argv, cli_train_words *words)
 static const char *const renamed[][2] = {{"--normaliser", "--normalizer"},
                                          {"--positions=rope-neighbours", "--positions=rope-neighbors"}};
 
-static void rename_words(int count, char **stored)
+static void rename_saved_options(int count, char **stored)
 {
     for (int i = 0; i < count; i++) {
         for (size_t n = 0; n < CLI_COUNT_OF(renamed); n++) {
@@ -40,32 +40,32 @@ static void rename_words(int count, char **stored)
     }
 }
 
-static cli_parsed parse_file(cli_train_words *words, int which, const char *path)
+static cli_parsed parse_file(cli_train_args *args, int which, const char *path)
 {
-    cli_parsed parsed = cli_config_read("train", path, &words->stored_count[which], &words->stored[which]);
+    cli_parsed parsed = cli_config_read("train", path, &args->stored_count[which], &args->stored[which]);
     if (parsed != CLI_PARSED) return parsed;
-    rename_words(words->stored_count[which], words->stored[which]);
-    parsed = parse(words->stored_count[which], words->stored[which], words);
+    rename_saved_options(args->stored_count[which], args->stored[which]);
+    parsed = parse(args->stored_count[which], args->stored[which], args);
     if (parsed != CLI_PARSED) cli_streams_print("bochner train: the option is in %s\n", path);
     return parsed;
 }
 
-static void begin(cli_train_words *words)
+static void begin(cli_train_args *args)
 {
-    cli_train_clear(&words->options);
-    words->common = (cli_common){0};
+    cli_train_clear(&args->options);
+    args->common = (cli_common){0};
 }
 
 /* The options the run was started with; --resume is not among them. The program wrote them: if they cannot be parsed,
  * the file is damaged, and the command line is not wrong. */
-static cli_parsed parse_kept(cli_train_words *words, const char *directory)
+static cli_parsed parse_saved(cli_train_args *args, const char *directory)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", directory, KEPT);
     if (access(path, F_OK) != 0) return CLI_PARSED;
-    const cli_parsed parsed = parse_file(words, 0, path);
-    CLI_SET_GIVEN(&words->options, precision, true); /* also on another device */
-    return parsed == CLI_WRONG ? CLI_UNREADABLE : parsed;
+    const cli_parsed parsed = parse_file(args, 0, path);
+    CLI_SET_GIVEN(&args->options, precision, true); /* also on another device */
+    return parsed == CLI_PARSE_ERROR ? CLI_UNREADABLE : parsed;
 }
 
 static void set_length(cli_train_options *o, size_t steps, bool steps_given, double minutes, bool minutes_given)
@@ -76,33 +76,33 @@ static void set_length(cli_train_options *o, size_t steps, bool steps_given, dou
     CLI_SET_GIVEN(o, minutes, minutes_given);
 }
 
-cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words)
+cli_parsed cli_train_parse(int argc, char **argv, cli_train_args *args)
 {
-    begin(words);
-    cli_parsed parsed = parse(argc, argv, words);
+    begin(args);
+    cli_parsed parsed = parse(argc, argv, args);
     if (parsed != CLI_PARSED) return parsed;
-    const char *config = words->options.config, *directory = words->options.resume ? words->options.out : NULL;
+    const char *config = args->options.config, *directory = args->options.resume ? args->options.out : NULL;
     if (!config && !directory) return CLI_PARSED;
-    begin(words);
-    if (directory) parsed = parse_kept(words, directory);
-    if (parsed == CLI_PARSED && config) parsed = parse_file(words, 1, config);
+    begin(args);
+    if (directory) parsed = parse_saved(args, directory);
+    if (parsed == CLI_PARSED && config) parsed = parse_file(args, 1, config);
     if (parsed != CLI_PARSED) return parsed;
-    const cli_train_options before = words->options; /* --steps or --minutes on the command line replaces both */
-    set_length(&words->options, 0, false, 0, false);
-    parsed = parse(argc, argv, words);
-    if (!CLI_GIVEN(&words->options, steps) && !CLI_GIVEN(&words->options, minutes))
-        set_length(&words->options, before.steps, CLI_GIVEN(&before, steps), before.minutes,
+    const cli_train_options before = args->options; /* --steps or --minutes on the command line replaces both */
+    set_length(&args->options, 0, false, 0, false);
+    parsed = parse(argc, argv, args);
+    if (!CLI_GIVEN(&args->options, steps) && !CLI_GIVEN(&args->options, minutes))
+        set_length(&args->options, before.steps, CLI_GIVEN(&before, steps), before.minutes,
                    CLI_GIVEN(&before, minutes));
     return parsed;
 }
 
-void cli_train_forget(cli_train_words *words)
+void cli_train_args_free(cli_train_args *args)
 {
     for (int which = 0; which < 2; which++) {
-        for (int i = 0; i < words->stored_count[which]; i++) free(words->stored[which][i]);
-        free(words->stored[which]);
+        for (int i = 0; i < args->stored_count[which]; i++) free(args->stored[which][i]);
+        free(args->stored[which]);
     }
-    free(words->files.items);
+    free(args->files.items);
 }
 
 /* ---- train.json -------------------------------------------------------------------------------------------------- */
@@ -110,26 +110,26 @@ void cli_train_forget(cli_train_words *words)
 /* If there are more files than the list has room for, none is stored, and --resume requires --data. */
 static void list_texts(const cli_arguments *files, cli_list *data)
 {
-    if (files->count > CLI_LIST_ROOM - data->count)
+    if (files->count > CLI_LIST_CAPACITY - data->count)
         data->count = 0;
     else
         for (size_t i = 0; i < files->count; i++) data->items[data->count++] = files->items[i];
 }
 
 /* Absolute paths of the files that a run reads, so that it can be resumed from any directory. To be freed. */
-typedef struct whole_names {
-    char *items[CLI_LIST_ROOM + 8];
+typedef struct absolute_paths {
+    char *items[CLI_LIST_CAPACITY + 8];
     size_t count;
-} whole_names;
+} absolute_paths;
 
-static void make_whole(const char **path, whole_names *names)
+static void make_absolute(const char **path, absolute_paths *names)
 {
     char *whole = *path && strcmp(*path, "-") != 0 ? realpath(*path, NULL) : NULL;
     if (whole) *path = names->items[names->count++] = whole;
 }
 
-static bool write_kept(cli_session *session, const cli_train_options *now, const cli_common *common,
-                       const char *directory)
+static bool write_options(cli_session *session, const cli_train_options *now, const cli_common *common,
+                          const char *directory)
 {
     char path[4096];
     cli_output output;
@@ -141,28 +141,28 @@ static bool write_kept(cli_session *session, const cli_train_options *now, const
     return false;
 }
 
-bool cli_train_keep(cli_session *session, const cli_train_words *words)
+bool cli_train_save_options(cli_session *session, const cli_train_args *args)
 {
-    cli_train_options now = words->options;
-    whole_names names = {.count = 0};
+    cli_train_options now = args->options;
+    absolute_paths names = {.count = 0};
     CLI_SET_GIVEN(&now, out, false);
     CLI_SET_GIVEN(&now, resume, false);
     CLI_SET_GIVEN(&now, config, false);
     now.precision = bo_context_describe(session->context)->precision; /* the default depends on the device */
     if (now.precision != BO_PRECISION_FLOAT32) CLI_SET_GIVEN(&now, precision, true);
-    list_texts(&words->files, &now.data);
+    list_texts(&args->files, &now.data);
     CLI_SET_GIVEN(&now, data, now.data.count > 0);
-    for (size_t i = 0; i < now.data.count; i++) make_whole(&now.data.items[i], &names);
-    make_whole(&now.valid, &names);
-    make_whole(&now.tokenizer, &names);
-    make_whole(&now.init, &names);
-    make_whole(&now.blocks, &names);
-    make_whole(&now.network.model, &names);
-    make_whole(&now.network.valid_labels, &names);
-    make_whole(&now.network.data.labels, &names);
-    make_whole(&now.network.data.graph, &names);
-    make_whole(&now.network.data.split, &names);
-    const bool kept = write_kept(session, &now, &words->common, words->options.out);
+    for (size_t i = 0; i < now.data.count; i++) make_absolute(&now.data.items[i], &names);
+    make_absolute(&now.valid, &names);
+    make_absolute(&now.tokenizer, &names);
+    make_absolute(&now.init, &names);
+    make_absolute(&now.blocks, &names);
+    make_absolute(&now.network.model, &names);
+    make_absolute(&now.network.valid_labels, &names);
+    make_absolute(&now.network.data.labels, &names);
+    make_absolute(&now.network.data.graph, &names);
+    make_absolute(&now.network.data.split, &names);
+    const bool kept = write_options(session, &now, &args->common, args->options.out);
     for (size_t i = 0; i < names.count; i++) free(names.items[i]);
     return kept;
 }

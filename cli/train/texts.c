@@ -21,34 +21,34 @@ const cli_option cli_train_texts_rows[] = {
         .initial = "language", .without = 1u << BO_MODEL_TASK_PREDICT),
     COUNT("pack", "N", cli_train_texts_options, pack,
           "tokens per pack; a pack holds several whole examples, and --batch counts packs", .low = 1, .high = 1 << 30,
-          .otherwise = "2048"),
+          .default_text = "2048"),
     CHOICE("pooling", "HOW", cli_train_texts_options, pooling, BO_ENUM_POOLING,
-           "for classify and match: combines the token vectors of a text into one vector", .otherwise = "mean"),
+           "for classify and match: combines the token vectors of a text into one vector", .default_text = "mean"),
     FLAG("forward", cli_train_texts_options, forward,
          "for classify and match: read forward only, so that texts of any length can be streamed with a state of fixed "
          "size"),
     COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "for translate: encoder layers", .low = 1,
-          .high = 1 << 12, .otherwise = "the value of --layers"),
+          .high = 1 << 12, .default_text = "the value of --layers"),
     CHOICE_OF("encoder-attention", "KIND", cli_train_texts_options, encoder_attention, cli_attention_kind_choice,
               "for translate: attention in the encoder", .find = cli_attention_preset,
-              .otherwise = "the value of --attention"),
+              .default_text = "the value of --attention"),
     COUNT("encoder-features", "D", cli_train_texts_options, encoder_features,
           "for translate: number of features in the encoder", .low = 1, .high = 1 << 24,
-          .otherwise = "the value of --features"),
+          .default_text = "the value of --features"),
     CHOICE("cross", "HOW", cli_train_texts_options, cross, BO_ENUM_CROSS,
-           "for translate: connection from the source to the decoder", .otherwise = "attention"),
+           "for translate: connection from the source to the decoder", .default_text = "attention"),
     CHOICE_OF("cross-attention", "KIND", cli_train_texts_options, cross_attention, cli_attention_kind_choice,
               "for translate: attention from the decoder to the source", .find = cli_attention_preset,
-              .otherwise = "the value of --attention"),
+              .default_text = "the value of --attention"),
     COUNT("cross-features", "D", cli_train_texts_options, cross_features,
           "for translate: number of features in the attention from the decoder to the source", .low = 1,
-          .high = 1 << 24, .otherwise = "the value of --features"),
+          .high = 1 << 24, .default_text = "the value of --features"),
     REAL("smoothing", "E", cli_train_texts_options, smoothing, "label smoothing", .high = 0.9,
-         .otherwise = "0; for translate 0.1"),
+         .default_text = "0; for translate 0.1"),
     END_OF_OPTIONS,
 };
 
-static bool is_asked(const cli_train_options *o)
+static bool is_requested(const cli_train_options *o)
 {
     return o->texts.task != BO_MODEL_TASK_LANGUAGE;
 }
@@ -72,12 +72,12 @@ static const char *translation_option(const cli_train_texts_options *t)
 
 static int not_label(const char *option)
 {
-    return cli_wrong_use("train", "--%s needs --task classify or match", option);
+    return cli_usage_error("train", "--%s needs --task classify or match", option);
 }
 
 static int not_translation(const char *option)
 {
-    return cli_wrong_use("train", "--%s needs --task translate", option);
+    return cli_usage_error("train", "--%s needs --task translate", option);
 }
 
 /* The attention of the encoder, or cross attention: `kind` (NULL: that of the decoder) with the options of the decoder
@@ -94,11 +94,11 @@ static int check_part(const cli_train_options *o, const char *part, bool feature
     const cli_attention_options options = part_options(o, kind);
     const bo_attention_desc a = cli_attention_named(&options);
     if (features && !bo_attention_has(&a, BO_TRAIT_DRAWS))
-        return cli_wrong_use("train", "--%s-features needs an attention with random features there, found %s", part,
-                             cli_attention_kind_choice(options.kind));
+        return cli_usage_error("train", "--%s-features needs an attention with random features there, found %s", part,
+                               cli_attention_kind_choice(options.kind));
     if (features && o->init && !kind && !CLI_GIVEN(&o->attention, kind))
-        return cli_wrong_use("train", "--%s-features with --init needs --%s-attention KIND or --attention KIND", part,
-                             part);
+        return cli_usage_error("train", "--%s-features with --init needs --%s-attention KIND or --attention KIND", part,
+                               part);
     return kind ? cli_attention_check_layer(&options) : CLI_DONE;
 }
 
@@ -107,19 +107,19 @@ static int check_parts(const cli_train_options *o)
     const cli_train_texts_options *t = &o->texts;
     const bool encoder = CLI_GIVEN(t, encoder_attention), cross = CLI_GIVEN(t, cross_attention);
     if (t->cross == BO_CROSS_SUMMARY && (cross || CLI_GIVEN(t, cross_features)))
-        return cli_wrong_use("train", "--cross-%s has no effect with --cross summary; leave one of them out",
-                             cross ? "attention" : "features");
+        return cli_usage_error("train", "--cross-%s has no effect with --cross summary; leave one of them out",
+                               cross ? "attention" : "features");
     if (cli_train_other_mixer(o) && (encoder || CLI_GIVEN(t, encoder_features)))
-        return cli_wrong_use("train", "--encoder-%s needs --mixer attention; the encoder has the mixer %s",
-                             encoder ? "attention" : "features", bo_enum_name(BO_ENUM_MIXER, o->mixer));
+        return cli_usage_error("train", "--encoder-%s needs --mixer attention; the encoder has the mixer %s",
+                               encoder ? "attention" : "features", bo_enum_name(BO_ENUM_MIXER, o->mixer));
     const int status = check_part(o, "encoder", CLI_GIVEN(t, encoder_features), encoder ? &t->encoder_attention : NULL);
     if (status != CLI_DONE) return status;
     return check_part(o, "cross", CLI_GIVEN(t, cross_features), cross ? &t->cross_attention : NULL);
 }
 
-static int check(const cli_train_words *words)
+static int check(const cli_train_args *args)
 {
-    const cli_train_options *o = &words->options;
+    const cli_train_options *o = &args->options;
     const cli_train_texts_options *t = &o->texts;
     const bool translates = t->task == BO_MODEL_TASK_TRANSLATE;
     const char *language = o->field                      ? "field"
@@ -131,12 +131,12 @@ static int check(const cli_train_words *words)
     if (label_option(t) && translates) return not_label(label_option(t));
     if (translation_option(t) && !translates) return not_translation(translation_option(t));
     if (language)
-        return cli_wrong_use("train", "--%s is an option of language models; leave it out with --task %s", language,
-                             bo_enum_name(BO_ENUM_MODEL_TASK, t->task));
+        return cli_usage_error("train", "--%s is an option of language models; leave it out with --task %s", language,
+                               bo_enum_name(BO_ENUM_MODEL_TASK, t->task));
     const int status = check_parts(o);
     if (status != CLI_DONE) return status;
     if (t->forward && t->pooling == BO_POOLING_FIRST)
-        return cli_wrong_use(
+        return cli_usage_error(
             "train", "--pooling first cannot be used with --forward: the first token does not see the tokens after it");
     return cli_train_check_text(o, &cli_train_texts);
 }
@@ -145,7 +145,7 @@ static int check_absent(const cli_train_options *o)
 {
     const cli_train_texts_options *t = &o->texts;
     const char *any = CLI_GIVEN(t, pack) ? "pack" : CLI_GIVEN(t, smoothing) ? "smoothing" : NULL;
-    if (any) return cli_wrong_use("train", "--%s needs --task classify, match or translate", any);
+    if (any) return cli_usage_error("train", "--%s needs --task classify, match or translate", any);
     if (label_option(t)) return not_label(label_option(t));
     return translation_option(t) ? not_translation(translation_option(t)) : CLI_DONE;
 }
@@ -216,10 +216,10 @@ static bo_texts_desc training_texts(const cli_train_job *job, const char *const 
 }
 
 /* The smallest power of two that is not less. */
-static size_t power_of_two(size_t least)
+static size_t power_of_two(size_t minimum)
 {
     size_t power = 1;
-    while (power < least) power *= 2;
+    while (power < minimum) power *= 2;
     return power;
 }
 
@@ -234,7 +234,7 @@ static size_t context_of(const bo_texts *texts)
     return power < LABELED_CONTEXT ? power : LABELED_CONTEXT;
 }
 
-static bool said_context(cli_train_job *job, size_t *out)
+static bool set_longest(cli_train_job *job, size_t *out)
 {
     bo_model_desc desc = {0};
     *out = job->options->context;
@@ -248,12 +248,12 @@ static bool said_context(cli_train_job *job, size_t *out)
 static bool open_training(cli_train_job *job, bo_texts_desc *desc)
 {
     const cli_train_options *o = job->options;
-    const bool said = o->context || CLI_GIVEN(o, preset) || given_model(job);
+    const bool known = o->context || CLI_GIVEN(o, preset) || given_model(job);
     bo_context *context = job->session->context;
-    if (said && !said_context(job, &job->longest)) return false;
-    if (said) desc->longest = job->longest;
+    if (known && !set_longest(job, &job->longest)) return false;
+    if (known) desc->longest = job->longest;
     if (!cli_train_ok(job, bo_texts_open(context, desc, &job->texts))) return false;
-    if (said) return true;
+    if (known) return true;
     job->longest = desc->longest = context_of(job->texts);
     if (bo_texts_describe(job->texts)->longest[0] <= job->longest &&
         (bo_texts_describe(job->texts)->sides == 1 || bo_texts_describe(job->texts)->longest[1] <= job->longest))
@@ -291,7 +291,7 @@ static bo_attention_desc part_attention(const cli_train_job *job, const bo_model
 }
 
 /* Gives the encoder blocks of its own, which are those of the decoder at first. */
-static cli_blocks own_encoder(cli_train_job *job, bo_model_desc *d)
+static cli_blocks separate_encoder(cli_train_job *job, bo_model_desc *d)
 {
     const cli_blocks list = cli_blocks_of(d);
     if (d->encoder_blocks || d->encoder.heads) return cli_encoder_blocks_of(d);
@@ -325,10 +325,10 @@ static bool describe_encoder(cli_train_job *job, bo_model_desc *d)
     if (t->encoder_layers) d->encoder_layers = t->encoder_layers;
     if (!named && !CLI_GIVEN(t, encoder_features)) return true;
     const bo_attention_desc a = part_attention(job, d, named ? &t->encoder_attention : NULL);
-    const cli_blocks list = own_encoder(job, d);
+    const cli_blocks list = separate_encoder(job, d);
     for (size_t i = 0; i < list.count; i++) {
         if (list.blocks[i].mixer != BO_MIXER_ATTENTION) continue;
-        set_encoder(&cli_own_blocks(list)[i], &a, t->encoder_features);
+        set_encoder(&cli_mutable_blocks(list)[i], &a, t->encoder_features);
         set++;
     }
     if (d->encoder_blocks) d->encoder = d->encoder_blocks[0];
@@ -342,7 +342,7 @@ static bool describe_encoder(cli_train_job *job, bo_model_desc *d)
 static void set_cross(bo_model_desc *d, const bo_attention_desc *a)
 {
     const cli_blocks list = cli_blocks_of(d);
-    for (size_t i = 0; i < list.count; i++) cli_own_blocks(list)[i].cross_attention = *a;
+    for (size_t i = 0; i < list.count; i++) cli_mutable_blocks(list)[i].cross_attention = *a;
 }
 
 static void describe_cross(const cli_train_job *job, bo_model_desc *d)
@@ -401,7 +401,7 @@ static void describe(cli_train_job *job)
     job->desc.smoothing = CLI_GIVEN(t, smoothing) ? t->smoothing : translates ? TRANSLATED_SMOOTHING : 0;
 }
 
-enum { CLASSES_SHOWN = 12, WORDS = 512 };
+enum { CLASSES_SHOWN = 12, CLASSES_TEXT = 512 };
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
@@ -418,27 +418,27 @@ static size_t *count_classes(const bo_texts *texts)
 }
 
 /* "neg 11,250, pos 11,250" */
-static void class_words(const bo_texts *texts, const size_t *counts, char out[WORDS])
+static void format_classes(const bo_texts *texts, const size_t *counts, char out[CLASSES_TEXT])
 {
     const char *const *labels = bo_texts_describe(texts)->labels;
     const size_t classes = bo_texts_describe(texts)->classes;
     size_t length = 0;
     out[0] = 0;
-    for (size_t c = 0; c < classes && c < CLASSES_SHOWN && length < WORDS; c++)
-        length += (size_t)snprintf(out + length, WORDS - length, "%s%.24s %s", c ? ", " : "", labels[c],
+    for (size_t c = 0; c < classes && c < CLASSES_SHOWN && length < CLASSES_TEXT; c++)
+        length += (size_t)snprintf(out + length, CLASSES_TEXT - length, "%s%.24s %s", c ? ", " : "", labels[c],
                                    cli_count(counts[c]).s);
-    if (classes > CLASSES_SHOWN && length < WORDS)
-        snprintf(out + length, WORDS - length, " and %s more classes", cli_count(classes - CLASSES_SHOWN).s);
+    if (classes > CLASSES_SHOWN && length < CLASSES_TEXT)
+        snprintf(out + length, CLASSES_TEXT - length, " and %s more classes", cli_count(classes - CLASSES_SHOWN).s);
 }
 
 /* Warns of classes without training examples, and of so many classes that the first column is probably not a label. */
-static void say_classes(const cli_train_job *job)
+static void report_classes(const cli_train_job *job)
 {
     const size_t classes = bo_texts_describe(job->texts)->classes, examples = bo_texts_describe(job->texts)->count;
     size_t *counts = count_classes(job->texts), none = 0, first = 0;
-    char words[WORDS];
-    class_words(job->texts, counts, words);
-    cli_say(job->session, "Classes     %s", words);
+    char classes_text[CLASSES_TEXT];
+    format_classes(job->texts, counts, classes_text);
+    cli_note(job->session, "Classes     %s", classes_text);
     for (size_t c = classes; c-- > 0;)
         if (counts[c] == 0) none++, first = c;
     if (classes - none > CLASSES_SHOWN && 4 * (classes - none) > examples)
@@ -460,19 +460,19 @@ static uint64_t tokens_of(const bo_texts *texts)
     return tokens;
 }
 
-static void say_examples(const cli_train_job *job)
+static void report_examples(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
     char files[CLI_TRAIN_FILES], test[96] = "";
     if (job->held_out_texts)
         snprintf(test, sizeof test, ", %s for validation%s", cli_count(bo_texts_describe(job->held_out_texts)->count).s,
                  o->valid ? "" : " (random lines)");
-    cli_say(job->session, "Texts       %s: %s example%s for training%s; %s", cli_train_files(job, files),
-            cli_count(bo_texts_describe(job->texts)->count).s, bo_texts_describe(job->texts)->count == 1 ? "" : "s",
-            test, bo_tokenizer_describe(job->tokenizer)->bytes ? "one token per byte" : "byte-pair tokenizer");
+    cli_note(job->session, "Texts       %s: %s example%s for training%s; %s", cli_train_files(job, files),
+             cli_count(bo_texts_describe(job->texts)->count).s, bo_texts_describe(job->texts)->count == 1 ? "" : "s",
+             test, bo_tokenizer_describe(job->tokenizer)->bytes ? "one token per byte" : "byte-pair tokenizer");
 }
 
-static void say_tokens(const cli_train_job *job)
+static void report_tokens(const cli_train_job *job)
 {
     const bo_texts *texts = job->texts;
     char longest[128], cut[128] = "";
@@ -484,10 +484,10 @@ static void say_tokens(const cli_train_job *job)
     if (bo_texts_describe(texts)->truncated)
         snprintf(cut, sizeof cut, "; %s longer texts are truncated to that length (--context)",
                  cli_count(bo_texts_describe(texts)->truncated).s);
-    cli_say(job->session, "Tokens      %s; longest text %s%s", cli_count(tokens_of(texts)).s, longest, cut);
+    cli_note(job->session, "Tokens      %s; longest text %s%s", cli_count(tokens_of(texts)).s, longest, cut);
 }
 
-static void say_run(const cli_train_job *job)
+static void report_run(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
     const bo_training_cost *p = &job->plan;
@@ -498,40 +498,40 @@ static void say_run(const cli_train_job *job)
                  cli_significant((double)r->steps * (double)p->batch / epoch, 2).s, cli_train_about(job, about));
     else if (r->minutes > 0)
         snprintf(length, sizeof length, "%s", cli_seconds(60 * r->minutes).s);
-    cli_say(job->session, "Plan        %s; %zu pack%s of %s tokens per step%s, %.0f%% full, about %s examples; %s",
-            length, p->batch, p->batch == 1 ? "" : "s", cli_count(p->item_tokens).s,
-            p->micro_batch < p->batch ? " in several parts" : "", 100 * p->fill,
-            cli_count((size_t)(examples * (double)p->batch + 0.5)).s,
-            bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
+    cli_note(job->session, "Plan        %s; %zu pack%s of %s tokens per step%s, %.0f%% full, about %s examples; %s",
+             length, p->batch, p->batch == 1 ? "" : "s", cli_count(p->item_tokens).s,
+             p->micro_batch < p->batch ? " in several parts" : "", 100 * p->fill,
+             cli_count((size_t)(examples * (double)p->batch + 0.5)).s,
+             bo_enum_name(BO_ENUM_OPTIMIZER_KIND, r->optimizer.kind));
 }
 
-static void say_plan(const cli_train_job *job)
+static void report_plan(const cli_train_job *job)
 {
-    say_examples(job);
-    if (bo_texts_describe(job->texts)->labels) say_classes(job);
-    say_tokens(job);
-    cli_train_say_model(job);
-    say_run(job);
-    cli_train_say_memory(job);
+    report_examples(job);
+    if (bo_texts_describe(job->texts)->labels) report_classes(job);
+    report_tokens(job);
+    cli_train_report_model(job);
+    report_run(job);
+    cli_train_report_memory(job);
 }
 
 /* ---- progress and report ----------------------------------------------------------------------------------------- */
 
-static void score_words(const bo_training_report *r, char *out, size_t room)
+static void format_score(const bo_training_report *r, char *out, size_t size)
 {
     if (strcmp(r->metric, "accuracy") == 0)
-        snprintf(out, room, "accuracy %.2f%%", 100 * r->valid_metric);
+        snprintf(out, size, "accuracy %.2f%%", 100 * r->valid_metric);
     else
-        snprintf(out, room, "perplexity %.4g", r->valid_metric);
+        snprintf(out, size, "perplexity %.4g", r->valid_metric);
 }
 
-static void loss_words(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
+static void format_loss(const cli_train_job *job, const bo_training_report *r, char out[CLI_TRAIN_LOSS])
 {
     (void)job;
     char score[64];
     const int length = snprintf(out, CLI_TRAIN_LOSS, "loss %.3f", r->loss);
     if (isnan(r->valid_loss)) return;
-    score_words(r, score, sizeof score);
+    format_score(r, score, sizeof score);
     snprintf(out + length, CLI_TRAIN_LOSS - (size_t)length, "  valid %.3f (%s)", r->valid_loss, score);
 }
 
@@ -543,7 +543,7 @@ static void print(const cli_train_job *job)
     printf("Trained     %s steps, %s tokens, in %s%s\n", cli_count(r->step).s, cli_count(r->tokens).s,
            cli_seconds(r->seconds).s,
            r->stopped_early ? "; stopped early: the validation loss no longer improved" : "");
-    score_words(r, score, sizeof score);
+    format_score(r, score, sizeof score);
     if (tested)
         printf("Validation  %s, %.4f nats per %s; best %.4f\n", score, r->valid_loss, translates ? "token" : "example",
                r->best_valid_loss);
@@ -551,12 +551,12 @@ static void print(const cli_train_job *job)
 }
 
 /* Both commands read standard input. */
-static void say_next(const cli_train_job *job, const char *directory)
+static void suggest_next(const cli_train_job *job, const char *directory)
 {
     if (bo_texts_describe(job->texts)->labels)
-        cli_say_next(job->session, "bochner predict %s -", directory);
+        cli_suggest_next(job->session, "bochner predict %s -", directory);
     else
-        cli_say_next(job->session, "bochner generate %s", directory);
+        cli_suggest_next(job->session, "bochner generate %s", directory);
 }
 
 static void json_data(const cli_train_job *job, cli_json *json)
@@ -575,7 +575,7 @@ static void json(const cli_train_job *job)
     cli_train_model_json(job, json_data);
 }
 
-static const char *picture_words(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
+static const char *plot_labels(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
     cli_train_model_title(job->model, title);
     return bo_texts_describe(job->texts)->labels ? "nats per example" : "nats per token";
@@ -585,18 +585,18 @@ const cli_train_kind cli_train_texts = {
     .unit = "tokens",
     .test_tokens = 500000,
     .reads_twice = true,
-    .is_asked = is_asked,
+    .is_requested = is_requested,
     .check = check,
     .check_absent = check_absent,
     .attention = attention,
     .open = cli_train_open_model,
     .describe = describe,
-    .say_plan = say_plan,
-    .loss_words = loss_words,
+    .report_plan = report_plan,
+    .format_loss = format_loss,
     .print = print,
-    .say_next = say_next,
+    .suggest_next = suggest_next,
     .json = json,
-    .picture_words = picture_words,
+    .plot_labels = plot_labels,
     .learn_tokenizer = learn_tokenizer,
     .open_files = open_files,
     .accepts = accepts,

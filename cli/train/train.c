@@ -12,24 +12,24 @@ static const cli_train_kind *const kinds[] = {&cli_train_readout, &cli_train_net
 const cli_train_kind *cli_train_kind_of(const cli_train_options *options)
 {
     size_t i = 0;
-    while (i + 1 < CLI_COUNT_OF(kinds) && !kinds[i]->is_asked(options)) i++;
+    while (i + 1 < CLI_COUNT_OF(kinds) && !kinds[i]->is_requested(options)) i++;
     return kinds[i];
 }
 
-int cli_train_check_kind(const cli_train_words *words)
+int cli_train_check_kind(const cli_train_args *args)
 {
-    int status = cli_train_kind_of(&words->options)->check(words);
+    int status = cli_train_kind_of(&args->options)->check(args);
     for (size_t i = 0; i < CLI_COUNT_OF(kinds) && status == CLI_DONE; i++)
-        if (kinds[i]->check_absent && !kinds[i]->is_asked(&words->options))
-            status = kinds[i]->check_absent(&words->options);
+        if (kinds[i]->check_absent && !kinds[i]->is_requested(&args->options))
+            status = kinds[i]->check_absent(&args->options);
     return status;
 }
 
-cli_train_job cli_train_job_of(cli_session *session, const cli_train_words *words)
+cli_train_job cli_train_job_of(cli_session *session, const cli_train_args *args)
 {
-    const cli_train_options *o = &words->options;
+    const cli_train_options *o = &args->options;
     return (cli_train_job){.session = session,
-                           .words = words,
+                           .args = args,
                            .options = o,
                            .kind = cli_train_kind_of(o),
                            .weights = o->lora.rank ? &cli_train_adapters : &cli_train_new_model};
@@ -112,12 +112,12 @@ void cli_train_close(cli_train_job *job)
 
 /* ---- the steps --------------------------------------------------------------------------------------------------- */
 
-void cli_train_say_next(const cli_train_job *job)
+void cli_train_suggest_next(const cli_train_job *job)
 {
     char best[4096];
     snprintf(best, sizeof best, "%s/best", job->options->out);
-    char *directory = cli_quoted_word(access(best, F_OK) == 0 ? best : job->options->out);
-    job->kind->say_next(job, directory);
+    char *directory = cli_shell_quoted(access(best, F_OK) == 0 ? best : job->options->out);
+    job->kind->suggest_next(job, directory);
     free(directory);
 }
 
@@ -128,7 +128,7 @@ static int stopped(cli_train_job *job)
     if (!report || report->step == 0) {
         cli_warn(job->session, "stopped before the first step; no checkpoint was written");
     } else {
-        char *directory = cli_quoted_word(job->options->out);
+        char *directory = cli_shell_quoted(job->options->out);
         cli_warn(job->session,
                  "stopped after step %llu; a checkpoint was written. To resume: bochner train --resume --out %s",
                  (unsigned long long)report->step, directory);
@@ -143,15 +143,15 @@ static int failed(cli_train_job *job, bo_status status)
 }
 
 /* A resumed run may have had no step left to take; its report then has no estimate of the remaining time. */
-static void say_if_complete(const cli_train_job *job)
+static void report_if_complete(const cli_train_job *job)
 {
     const bo_training_report *report = bo_trainer_report(job->trainer);
     if (!job->resumed || !isnan(report->seconds_left)) return;
-    char *directory = cli_quoted_word(job->options->out);
-    cli_say(job->session,
-            "Complete    the run has already taken all %s steps; to train longer, start a new run: "
-            "bochner train --init %s --data FILE --out DIR",
-            cli_count((size_t)report->steps).s, directory);
+    char *directory = cli_shell_quoted(job->options->out);
+    cli_note(job->session,
+             "Complete    the run has already taken all %s steps; to train longer, start a new run: "
+             "bochner train --init %s --data FILE --out DIR",
+             cli_count((size_t)report->steps).s, directory);
     free(directory);
 }
 
@@ -171,28 +171,28 @@ static int run(cli_train_job *job)
     bo_status status = bo_trainer_create(session->context, &job->desc, &job->trainer);
     if (status != BO_OK) return failed(job, status);
     if (job->weights->write_files && !job->weights->write_files(job)) return CLI_FAILED;
-    if (first && !job->resumed && !cli_train_keep(session, job->words)) return CLI_FAILED;
+    if (first && !job->resumed && !cli_train_save_options(session, job->args)) return CLI_FAILED;
     session->progress.only = "training";
     cli_signals_saving(); /* before, there was nothing to save */
     status = bo_trainer_run(session->context, job->trainer);
     cli_progress_clear(&session->progress);
     if (status != BO_OK) return failed(job, status);
     if (!first) return CLI_DONE;
-    say_if_complete(job);
+    report_if_complete(job);
     (session->common.json ? kind->json : kind->print)(job);
     const int plotted = job->options->plot ? cli_train_plot(job) : CLI_DONE;
-    cli_train_say_next(job);
+    cli_train_suggest_next(job);
     return plotted;
 }
 
-static int train(const cli_train_words *words)
+static int train(const cli_train_args *args)
 {
-    const int status = cli_train_check(words);
+    const int status = cli_train_check(args);
     if (status != CLI_DONE) return status;
     cli_session session;
-    if (!cli_session_open_in(&session, "train", &words->common, true, CLI_COMPUTE(&words->options))) return CLI_FAILED;
+    if (!cli_session_open_in(&session, "train", &args->common, true, CLI_COMPUTE(&args->options))) return CLI_FAILED;
     cli_signals_between_steps(session.ranks.size > 1);
-    cli_train_job job = cli_train_job_of(&session, words);
+    cli_train_job job = cli_train_job_of(&session, args);
     const int ended = run(&job);
     cli_train_close(&job);
     cli_session_close(&session);
@@ -201,12 +201,12 @@ static int train(const cli_train_words *words)
 
 int cli_train(int argc, char **argv)
 {
-    cli_train_words words = {0};
-    const cli_parsed parsed = cli_train_parse(argc, argv, &words);
-    const int status = parsed == CLI_PARSED       ? train(&words)
+    cli_train_args args = {0};
+    const cli_parsed parsed = cli_train_parse(argc, argv, &args);
+    const int status = parsed == CLI_PARSED       ? train(&args)
                        : parsed == CLI_HELP_SHOWN ? CLI_DONE
                        : parsed == CLI_UNREADABLE ? CLI_FAILED
-                                                  : CLI_WRONG_USE;
-    cli_train_forget(&words);
+                                                  : CLI_USAGE_ERROR;
+    cli_train_args_free(&args);
     return status;
 }

@@ -100,22 +100,22 @@ extern const cli_option cli_train_text_rows[], cli_train_shape_rows[], cli_train
 extern const cli_option cli_train_kind_rows[], cli_train_whiten_rows[], cli_train_texts_rows[], cli_train_lora_rows[],
     cli_train_network_rows[];
 
-typedef struct cli_train_words {
+typedef struct cli_train_args {
     cli_train_options options;
     cli_common common;
     cli_arguments files; /* further data files */
     char **stored[2];    /* strings that options point into: from train.json, from --config */
     int stored_count[2];
-} cli_train_words;
+} cli_train_args;
 
 /* Sets all defaults. */
 void cli_train_clear(cli_train_options *options);
 /* Reads the options. The command line takes precedence over --config, and --config over the options that the run in
  * --out was started with (--resume); settings.c. */
-cli_parsed cli_train_parse(int argc, char **argv, cli_train_words *words);
-void cli_train_forget(cli_train_words *words);
+cli_parsed cli_train_parse(int argc, char **argv, cli_train_args *args);
+void cli_train_args_free(cli_train_args *args);
 /* Stores the options in the directory of the run, for --resume. */
-bool cli_train_keep(cli_session *session, const cli_train_words *words);
+bool cli_train_save_options(cli_session *session, const cli_train_args *args);
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
@@ -131,9 +131,9 @@ typedef struct cli_train_kind {
     bool reads_twice;   /* reads the data files more than once, for all options */
 
     /* Whether the options select this kind. */
-    bool (*is_asked)(const cli_train_options *options);
+    bool (*is_requested)(const cli_train_options *options);
     /* Checks that the options of the kind are consistent, and that no option of other kinds is given. */
-    int (*check)(const cli_train_words *words);
+    int (*check)(const cli_train_args *args);
     /* Checks, for another kind, that no option of this kind is given. NULL: this kind has no options. */
     int (*check_absent)(const cli_train_options *options);
     /* The default of --attention; NULL: the kind has no attention. */
@@ -145,15 +145,15 @@ typedef struct cli_train_kind {
     void (*describe)(cli_train_job *job);
     /* Replaces the run of the trainer; NULL: the trainer is run. */
     int (*solve)(cli_train_job *job);
-    /* Prints the command to run next (cli_say_next); `directory` has the best weights. */
-    void (*say_next)(const cli_train_job *job, const char *directory);
+    /* Prints the command to run next (cli_suggest_next); `directory` has the best weights. */
+    void (*suggest_next)(const cli_train_job *job, const char *directory);
 
-    void (*say_plan)(const cli_train_job *job);
-    void (*loss_words)(const cli_train_job *job, const bo_training_report *report, char out[CLI_TRAIN_LOSS]);
+    void (*report_plan)(const cli_train_job *job);
+    void (*format_loss)(const cli_train_job *job, const bo_training_report *report, char out[CLI_TRAIN_LOSS]);
     void (*print)(const cli_train_job *job); /* the report */
     void (*json)(const cli_train_job *job);
     /* For the plot: the unit of the loss ("nats per token"), and the title. */
-    const char *(*picture_words)(const cli_train_job *job, char title[CLI_TRAIN_TITLE]);
+    const char *(*plot_labels)(const cli_train_job *job, char title[CLI_TRAIN_TITLE]);
 
     /* For kinds with a text model: trains a tokenizer on the files; opens the files as data (tokenizer and --init are
      * open); checks the model of --init; and fills the members of a new model's descriptor that depend on the kind (may
@@ -170,9 +170,9 @@ extern const cli_train_kind cli_train_network;  /* --model: network.c */
 extern const cli_train_kind cli_train_readout;  /* --model with --readout ridge: network.c */
 
 const cli_train_kind *cli_train_kind_of(const cli_train_options *options);
-/* CLI_DONE, or CLI_WRONG_USE after an error message (check.c). */
-int cli_train_check(const cli_train_words *words);
-int cli_train_check_kind(const cli_train_words *words);
+/* CLI_DONE, or CLI_USAGE_ERROR after an error message (check.c). */
+int cli_train_check(const cli_train_args *args);
+int cli_train_check_kind(const cli_train_args *args);
 int cli_train_check_text(const cli_train_options *options,
                          const cli_train_kind *kind); /* for kinds with a text model */
 int cli_train_check_model(const cli_train_options *options, const cli_train_kind *kind);
@@ -198,7 +198,7 @@ extern const cli_train_weights cli_train_adapters;  /* adapters.c */
 
 struct cli_train_job {
     cli_session *session;
-    const cli_train_words *words;
+    const cli_train_args *args;
     const cli_train_options *options;
     const cli_train_kind *kind;
     const cli_train_weights *weights;
@@ -223,7 +223,7 @@ struct cli_train_job {
 };
 
 /* A job for the options; nothing is open yet. */
-cli_train_job cli_train_job_of(cli_session *session, const cli_train_words *words);
+cli_train_job cli_train_job_of(cli_session *session, const cli_train_args *args);
 void cli_train_close(cli_train_job *job);
 bool cli_train_ok(cli_train_job *job, bo_status status); /* false after an error message */
 void cli_train_describe_run(cli_train_job *job);         /* fills job->desc */
@@ -248,8 +248,8 @@ size_t cli_train_window(const cli_train_job *job);
 
 /* Messages (report.c). */
 bool cli_train_plan(cli_train_job *job); /* prints the plan; false: it does not fit into memory */
-void cli_train_say_model(const cli_train_job *job);
-void cli_train_say_memory(const cli_train_job *job);
+void cli_train_report_model(const cli_train_job *job);
+void cli_train_report_memory(const cli_train_job *job);
 /* ", about 5 min" for all steps; empty if the rate of the device is not known. */
 enum { CLI_TRAIN_ABOUT = 64 };
 const char *cli_train_about(const cli_train_job *job, char out[CLI_TRAIN_ABOUT]);
@@ -263,6 +263,6 @@ void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train
 void cli_train_print_directory(const cli_train_job *job, const char *title);
 int cli_train_plot(cli_train_job *job); /* plot.c */
 /* Prints the command to run after this one. */
-void cli_train_say_next(const cli_train_job *job);
+void cli_train_suggest_next(const cli_train_job *job);
 
 #endif

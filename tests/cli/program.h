@@ -10,10 +10,10 @@
  * expected exit status. Lines that contain the word `without` (or NULL), such as times, are removed. */
 static inline char *program_prints(const char *directory, int status, const char *arguments, const char *without)
 {
-    enum { ROOM = 1 << 16 };
+    enum { CAPACITY = 1 << 16 };
     const char *program = getenv("BOCHNER");
     if (!program) skip();
-    char command[1024], line[4096], *text = calloc(ROOM, 1);
+    char command[1024], line[4096], *text = calloc(CAPACITY, 1);
     snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>%s", directory, program, arguments,
              status ? "&1" : "/dev/null");
     FILE *pipe = popen(command, "r");
@@ -21,7 +21,7 @@ static inline char *program_prints(const char *directory, int status, const char
     size_t length = 0;
     while (fgets(line, sizeof line, pipe)) {
         if (without && strstr(line, without)) continue;
-        if (length + strlen(line) < ROOM) length += (size_t)snprintf(text + length, ROOM - length, "%s", line);
+        if (length + strlen(line) < CAPACITY) length += (size_t)snprintf(text + length, CAPACITY - length, "%s", line);
     }
     const int ended = pclose(pipe);
     if (!WIFEXITED(ended) || WEXITSTATUS(ended) != status)

@@ -41,7 +41,7 @@ static bo_status recall(bo_context *context, const void *desc, uint64_t count, u
     return bo_generate_recall(context, desc, count, seed, keep, out, made);
 }
 
-static page make(generate_fn *generate, const void *desc, uint64_t count, int threads, bo_generated *made)
+static page generate_page(generate_fn *generate, const void *desc, uint64_t count, int threads, bo_generated *made)
 {
     bo_context *context = test_context(threads);
     page p = {0};
@@ -77,7 +77,7 @@ static char *next_line(char **at, char **fields, size_t count)
 
 typedef struct reading {
     const char *at;
-    size_t tokens, deepest, most_arguments, operations[4];
+    size_t tokens, deepest, max_arguments, operations[4];
 } reading;
 
 /* Returns the next token as a letter; for words their third letter (mIn, mAx, mEd, sM). */
@@ -101,14 +101,14 @@ static char next_token(reading *r, bool words)
 /* Evaluates a list from the counts of its digits. -1: the end of a list. */
 static int evaluate(reading *r, bool words, size_t depth)
 {
-    static const char letters[] = "mMds";
+    static const char symbols[] = "mMds";
     const char token = next_token(r, words);
     if (token == ']') return -1;
     if (depth > r->deepest) r->deepest = depth;
     if (token >= '0' && token <= '9') return token - '0';
-    const char *operation = strchr(letters, token);
+    const char *operation = strchr(symbols, token);
     assert_true(token && operation);
-    r->operations[operation - letters]++;
+    r->operations[operation - symbols]++;
     int counts[10] = {0}, total = 0;
     size_t arguments = 0;
     for (int value; (value = evaluate(r, words, depth + 1)) >= 0; arguments++) {
@@ -116,7 +116,7 @@ static int evaluate(reading *r, bool words, size_t depth)
         total += value;
     }
     assert_true(arguments >= 2);
-    if (arguments > r->most_arguments) r->most_arguments = arguments;
+    if (arguments > r->max_arguments) r->max_arguments = arguments;
     if (token == 's') return total - total / 10 * 10;
     int sorted[256], filled = 0;
     for (int value = 0; value < 10; value++)
@@ -132,11 +132,11 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void expect_listops(bo_listops_desc desc, size_t least, size_t most, size_t depth, size_t arguments)
+static void expect_listops(bo_listops_desc desc, size_t min_tokens, size_t max_tokens, size_t depth, size_t arguments)
 {
     enum { COUNT = 400 };
     bo_generated made;
-    page p = make(listops, &desc, COUNT, 2, &made);
+    page p = generate_page(listops, &desc, COUNT, 2, &made);
     char *at = p.text, *fields[2], *lines[COUNT];
     size_t operations[4] = {0}, all = 0, deepest = 0, widest = 0, tokens = 0, count = 0;
     uint64_t labels[10] = {0};
@@ -146,11 +146,11 @@ static void expect_listops(bo_listops_desc desc, size_t least, size_t most, size
         assert_true(*r.at == 0);
         assert_int_equal(fields[0][0] - '0', value);
         assert_int_equal(fields[0][1], 0);
-        assert_true(r.tokens > least && r.tokens < most);
+        assert_true(r.tokens > min_tokens && r.tokens < max_tokens);
         if (!desc.words) assert_int_equal(strlen(fields[1]), r.tokens);
         for (int i = 0; i < 4; i++) operations[i] += r.operations[i];
         if (r.deepest > deepest) deepest = r.deepest;
-        if (r.most_arguments > widest) widest = r.most_arguments;
+        if (r.max_arguments > widest) widest = r.max_arguments;
         tokens += r.tokens;
         labels[value]++;
         lines[count++] = fields[1];
@@ -175,8 +175,8 @@ static void test_listops(void **state)
 {
     (void)state;
     expect_listops((bo_listops_desc){0}, 500, 2000, 10, 10);
-    expect_listops((bo_listops_desc){.least = 100, .most = 500, .words = true}, 100, 500, 10, 10);
-    expect_listops((bo_listops_desc){.least = 10, .most = 60, .depth = 4, .arguments = 5}, 10, 60, 4, 5);
+    expect_listops((bo_listops_desc){.min_tokens = 100, .max_tokens = 500, .words = true}, 100, 500, 10, 10);
+    expect_listops((bo_listops_desc){.min_tokens = 10, .max_tokens = 60, .depth = 4, .arguments = 5}, 10, 60, 4, 5);
 }
 
 /* Draws the number of tokens of a tree by the rules. */
@@ -203,7 +203,7 @@ static void test_listops_rules(void **state)
     }
     bo_generated made;
     const bo_listops_desc desc = {0};
-    page p = make(listops, &desc, COUNT, 2, &made);
+    page p = generate_page(listops, &desc, COUNT, 2, &made);
     const double expected = kept / DRAWS, found = COUNT / (double)made.tried;
     assert_close(found, expected, 5 * sqrt(expected * (1 - expected) * (1.0 / DRAWS + 1 / (double)made.tried)));
     /* Lengths of accepted trees: within 500 to 2000 the deviation is below 500. */
@@ -213,13 +213,13 @@ static void test_listops_rules(void **state)
 
 /* ---- pairs of documents ------------------------------------------------------------------------------------------ */
 
-enum { MOST_DOCUMENT = 400 };
+enum { MAX_DOCUMENT = 400 };
 
 static size_t split_words(char *text, char **words)
 {
     size_t count = 0;
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
-        assert_true(count < MOST_DOCUMENT);
+        assert_true(count < MAX_DOCUMENT);
         words[count++] = word;
     }
     return count;
@@ -228,7 +228,7 @@ static size_t split_words(char *text, char **words)
 /* Counts words of one document that have a separate partner in the other. */
 static double common_words(char **a, char **b, size_t count)
 {
-    bool taken[MOST_DOCUMENT] = {false};
+    bool taken[MAX_DOCUMENT] = {false};
     double common = 0;
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++)
@@ -262,14 +262,14 @@ typedef struct weighed {
 static weighed weigh(bo_match_desc desc, size_t count, size_t letters)
 {
     bo_generated made;
-    page p = make(match, &desc, count, 2, &made);
+    page p = generate_page(match, &desc, count, 2, &made);
     char *at = p.text, *fields[3];
     weighed w = {0};
     double counted[2] = {0}, squares[2] = {0};
     while (next_line(&at, fields, 3)) {
         const int label = fields[0][0] - '0';
         assert_true((label == 0 || label == 1) && !fields[0][1]);
-        char *words[2][MOST_DOCUMENT];
+        char *words[2][MAX_DOCUMENT];
         size_t length[2];
         for (int d = 0; d < 2; d++) {
             assert_true(strlen(fields[1 + d]) <= desc.length && strlen(fields[1 + d]) + letters + 1 > desc.length);
@@ -332,7 +332,7 @@ static void expect_recall(bo_recall_desc desc, size_t length, size_t pairs, size
 {
     enum { COUNT = 600 };
     bo_generated made;
-    page p = make(recall, &desc, COUNT, 2, &made);
+    page p = generate_page(recall, &desc, COUNT, 2, &made);
     char *at = p.text, *fields[2];
     size_t nearest = length, farthest = 0;
     uint64_t labels[36] = {0};
@@ -340,7 +340,7 @@ static void expect_recall(bo_recall_desc desc, size_t length, size_t pairs, size
         const char *text = fields[1], *question = strchr(text, '?');
         assert_int_equal(strlen(text), length);
         assert_int_equal(question - text, length - 1 - width);
-        size_t found = 0, fill = 0, asked = length;
+        size_t found = 0, fill = 0, requested = length;
         char keys[64][4] = {{0}};
         for (const char *c = text; c < question;) {
             if (strchr(".,:;", *c)) {
@@ -355,13 +355,13 @@ static void expect_recall(bo_recall_desc desc, size_t length, size_t pairs, size
             assert_true((value >= '0' && value <= '9') || (value >= 'A' && value <= 'Z'));
             if (memcmp(c, question + 1, width) == 0) {
                 assert_int_equal(fields[0][0], value);
-                asked = (size_t)(c + width - text);
+                requested = (size_t)(c + width - text);
             }
             c += width + 1;
         }
         assert_int_equal(found, pairs);
         assert_int_equal(found * (width + 1) + fill + 1 + width, length);
-        const size_t distance = length - 1 - asked;
+        const size_t distance = length - 1 - requested;
         if (distance < nearest) nearest = distance;
         if (distance > farthest) farthest = distance;
         const char label = fields[0][0];
@@ -387,16 +387,16 @@ static void expect_words(bo_recall_desc desc, size_t width)
 {
     enum { COUNT = 300 };
     bo_generated made;
-    page p = make(recall, &desc, COUNT, 2, &made);
+    page p = generate_page(recall, &desc, COUNT, 2, &made);
     assert_int_equal(made.tokens, COUNT * desc.length);
-    char *at = p.text, *fields[2], *words[MOST_DOCUMENT];
+    char *at = p.text, *fields[2], *words[MAX_DOCUMENT];
     while (next_line(&at, fields, 2)) {
         assert_int_equal(fields[1][0], ' ');
         const size_t count = split_words(fields[1], words);
         assert_int_equal(count, desc.length);
         const char *question = words[count - 1];
         assert_int_equal(strlen(question), width);
-        size_t pairs = 0, asked = 0;
+        size_t pairs = 0, matches = 0;
         for (size_t i = 0; i + 1 < count; i++) {
             if (strlen(words[i]) == 1) {
                 assert_non_null(strchr(".,:;", words[i][0]));
@@ -406,12 +406,12 @@ static void expect_words(bo_recall_desc desc, size_t width)
             assert_true(words[i][width] >= 'A' && words[i][width] <= 'Z');
             pairs++;
             if (memcmp(words[i], question, width) != 0) continue;
-            asked++;
+            matches++;
             assert_int_equal(words[i][width], fields[0][0]);
             if (desc.farthest) assert_true(count - 1 - i >= desc.nearest && count - 1 - i <= desc.farthest);
         }
         assert_int_equal(pairs, desc.pairs);
-        assert_int_equal(asked, 1);
+        assert_int_equal(matches, 1);
     }
     free(p.text);
 }
@@ -446,7 +446,7 @@ static void test_recall(void **state)
 static void test_determinism(void **state)
 {
     (void)state;
-    const bo_listops_desc nested = {.least = 20, .most = 200};
+    const bo_listops_desc nested = {.min_tokens = 20, .max_tokens = 200};
     const bo_match_desc pairs = {.length = 100, .drop = 0.2, .shuffle = 4};
     const bo_recall_desc keys = {.nearest = 10, .farthest = 200};
     const struct {
@@ -455,9 +455,9 @@ static void test_determinism(void **state)
     } kinds[] = {{listops, &nested}, {match, &pairs}, {recall, &keys}};
     for (size_t k = 0; k < 3; k++) {
         bo_generated made;
-        page one = make(kinds[k].generate, kinds[k].desc, 300, 1, &made);
-        page three = make(kinds[k].generate, kinds[k].desc, 300, 3, &made);
-        page few = make(kinds[k].generate, kinds[k].desc, 40, 2, &made), other = {0};
+        page one = generate_page(kinds[k].generate, kinds[k].desc, 300, 1, &made);
+        page three = generate_page(kinds[k].generate, kinds[k].desc, 300, 3, &made);
+        page few = generate_page(kinds[k].generate, kinds[k].desc, 40, 2, &made), other = {0};
         assert_int_equal(one.length, three.length);
         assert_memory_equal(one.text, three.text, one.length);
         assert_memory_equal(one.text, few.text, few.length);
@@ -481,34 +481,35 @@ static void test_refusals(void **state)
     bo_context *context = test_context(2);
     const struct {
         bo_listops_desc desc;
-        const char *words;
+        const char *expected;
     } nested[] = {
         {{.depth = 65}, "depth 65"},
         {{.arguments = 1}, "1 arguments"},
-        {{.least = 10, .most = 11}, "greater than 10 and less than 11"},
-        {{.least = 1, .most = 4},
+        {{.min_tokens = 10, .max_tokens = 11}, "greater than 10 and less than 11"},
+        {{.min_tokens = 1, .max_tokens = 4},
          "after 0 lines, 1048576 consecutive drafts were rejected"}, /* no tree has two or three tokens */
-        {{.least = 3, .most = 6, .depth = 2, .arguments = 2}, "expected a new line with more than 3 and fewer than 6"},
+        {{.min_tokens = 3, .max_tokens = 6, .depth = 2, .arguments = 2},
+         "expected a new line with more than 3 and fewer than 6"},
     };
     for (size_t i = 0; i < sizeof nested / sizeof *nested; i++) {
         page p = {0}; /* 4 operations on 100 pairs of digits are 400 trees in total */
-        assert_fails(context, BO_INVALID, nested[i].words, listops(context, &nested[i].desc, 401, 1, &p, NULL));
+        assert_fails(context, BO_INVALID, nested[i].expected, listops(context, &nested[i].desc, 401, 1, &p, NULL));
         free(p.text);
     }
     const struct {
         bo_match_desc desc;
-        const char *words;
+        const char *expected;
     } pairs[] = {
         {{.words = 5041}, "5041"},      {{.words = 10, .topic = 11}, "topics of 11 out of 10 words"},
         {{.drop = 0.95}, "0.95"},       {{.replace = -1}, "-1"},
         {{.shift = NAN}, "shifted by"}, {{.length = 8}, "documents of 8 bytes"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        assert_fails(context, BO_INVALID, pairs[i].words,
+        assert_fails(context, BO_INVALID, pairs[i].expected,
                      bo_generate_match(context, &pairs[i].desc, 1, 1, refuse, NULL, NULL));
     const struct {
         bo_recall_desc desc;
-        const char *words;
+        const char *expected;
     } keys[] = {
         {{.pairs = 30, .keys = 26}, "30 pairs"},
         {{.keys = SIZE_MAX}, "at most 17576"},
@@ -522,7 +523,7 @@ static void test_refusals(void **state)
         {{.nearest = 10, .farthest = 9}, "10 to 9"},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        assert_fails(context, BO_INVALID, keys[i].words,
+        assert_fails(context, BO_INVALID, keys[i].expected,
                      bo_generate_recall(context, &keys[i].desc, 1, 1, refuse, NULL, NULL));
     const bo_recall_desc fine = {0};
     assert_fails(context, BO_IO, "could not be written", bo_generate_recall(context, &fine, 1, 1, refuse, NULL, NULL));
@@ -531,7 +532,7 @@ static void test_refusals(void **state)
 
 /* ---- out of memory ----------------------------------------------------------------------------------------------- */
 
-static bool take(void *user, const char *lines, size_t bytes)
+static bool reject_lines(void *user, const char *lines, size_t bytes)
 {
     (void)user, (void)lines, (void)bytes;
     return true;
@@ -539,20 +540,20 @@ static bool take(void *user, const char *lines, size_t bytes)
 
 static bo_status draw_listops(void *context) /* more lines than the first hash table holds */
 {
-    const bo_listops_desc desc = {.least = 3, .most = 50};
-    return bo_generate_listops(context, &desc, 700, 1, take, NULL, NULL);
+    const bo_listops_desc desc = {.min_tokens = 3, .max_tokens = 50};
+    return bo_generate_listops(context, &desc, 700, 1, reject_lines, NULL, NULL);
 }
 
 static bo_status draw_match(void *context)
 {
     const bo_match_desc desc = {.length = 50};
-    return bo_generate_match(context, &desc, 3, 1, take, NULL, NULL);
+    return bo_generate_match(context, &desc, 3, 1, reject_lines, NULL, NULL);
 }
 
 static bo_status draw_recall(void *context)
 {
     const bo_recall_desc desc = {0};
-    return bo_generate_recall(context, &desc, 3, 1, take, NULL, NULL);
+    return bo_generate_recall(context, &desc, 3, 1, reject_lines, NULL, NULL);
 }
 
 /* At every allocation: BO_MEMORY with a message, no leak, and the same work succeeds afterwards. */

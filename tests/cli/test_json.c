@@ -21,7 +21,7 @@ static bo_json *written(void (*write)(cli_json *json))
     return parsed;
 }
 
-static void write_odd_texts(cli_json *json)
+static void write_special_texts(cli_json *json)
 {
     cli_json_object(json, NULL);
     cli_json_add_text(json, "escapes", "a\"b\\c\nd\te\x01\x7f");
@@ -40,12 +40,12 @@ static const char *text_of(const bo_json *object, const char *key)
 static void texts_survive(void **state)
 {
     (void)state;
-    bo_json *json = written(write_odd_texts);
+    bo_json *json = written(write_special_texts);
     assert_string_equal(text_of(json, "escapes"), "a\"b\\c\nd\te\x01\x7f");
     assert_string_equal(text_of(json, "utf8"), "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8e\xb2");
-    const char *mended = text_of(json, "not utf8");
-    assert_true(mended[0] == 'x' && mended[strlen(mended) - 1] == 'y');
-    assert_non_null(strstr(mended, "\xef\xbf\xbd")); /* the replacement character */
+    const char *repaired = text_of(json, "not utf8");
+    assert_true(repaired[0] == 'x' && repaired[strlen(repaired) - 1] == 'y');
+    assert_non_null(strstr(repaired, "\xef\xbf\xbd")); /* the replacement character */
     assert_true(bo_json_is(bo_json_member(json, "none"), BO_JSON_NULL));
     assert_string_equal(text_of(json, "a \"key\""), "");
     bo_json_delete(json);
@@ -131,9 +131,9 @@ static bo_json *run(const char *directory, const char *arguments)
     snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>/dev/null", directory, program, arguments);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
-    enum { ROOM = 1 << 20 };
-    char *text = calloc(ROOM, 1);
-    size_t length = fread(text, 1, ROOM - 1, pipe);
+    enum { CAPACITY = 1 << 20 };
+    char *text = calloc(CAPACITY, 1);
+    size_t length = fread(text, 1, CAPACITY - 1, pipe);
     assert_int_equal(pclose(pipe), 0);
     const char *end = NULL;
     bo_json *json = bo_json_read(text, length + 1, &end); /* nothing may follow the object */

@@ -74,10 +74,10 @@ static void test_commands(void **state)
     same(*state, "predict %s labeled.tsv --labeled --proba --quiet", "labels");
 }
 
-static void expect(const char *directory, int status, const char *arguments, const char *words)
+static void expect(const char *directory, int status, const char *arguments, const char *expected)
 {
     char *text = printed(directory, status, arguments);
-    if (!strstr(text, words)) fail_msg("bochner %s prints '%.300s' without '%s'", arguments, text, words);
+    if (!strstr(text, expected)) fail_msg("bochner %s prints '%.300s' without '%s'", arguments, text, expected);
     free(text);
 }
 

@@ -26,7 +26,7 @@ typedef struct options {
 static const cli_option rows[] = {
     SECTION("Outer"),
     COUNT("count", "N", options, count, "a count", .low = 1, .high = 100, .initial = "7"),
-    BYTES("memory", "BYTES", options, memory, "bytes", .low = 1, .otherwise = "all there is"),
+    BYTES("memory", "BYTES", options, memory, "bytes", .low = 1, .default_text = "all there is"),
     CHOICE("kernel", "K", options, kernel, BO_ENUM_KERNEL, "a kernel", .without = ~0u << BO_KERNEL_CUSTOM,
            .initial = "laplacian"),
     TEXT("text", "TEXT", options, text, "a text", .initial = "usual"),
@@ -39,7 +39,7 @@ static const cli_option rows[] = {
 static const cli_option inner_rows[] = {
     SECTION("Inner"),
     REAL("rate", "X", inner, rate, "a rate", .high = 1, .initial = "0.5"),
-    REAL_OR_AUTO("scale", inner, scale, "a scale", .traits = BO_TRAIT_WINDOW, .otherwise = "measured"),
+    REAL_OR_AUTO("scale", inner, scale, "a scale", .traits = BO_TRAIT_WINDOW, .default_text = "measured"),
     CHOICE("storage", "S", inner, storage, BO_ENUM_STORAGE, "how", .without = 1u << BO_STORAGE_FLOAT8,
            .initial = "float32"),
     END_OF_OPTIONS,
@@ -57,13 +57,13 @@ static size_t kept_count;
 
 static cli_parsed parse_over(options *o, cli_common *common, const char *line)
 {
-    char *copy = kept[kept_count++], *words[32];
+    char *copy = kept[kept_count++], *args[32];
     int count = 0;
     assert_true(kept_count <= CLI_COUNT_OF(kept) && strlen(line) < sizeof kept[0]);
     strcpy(copy, line);
-    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) words[count++] = word;
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) args[count++] = word;
     cli_arguments arguments = {0};
-    const cli_parsed parsed = cli_parse_over(&usage, count, words, o, common, &arguments);
+    const cli_parsed parsed = cli_parse_over(&usage, count, args, o, common, &arguments);
     free(arguments.items);
     return parsed;
 }
@@ -141,7 +141,7 @@ static void wrong_values_are_refused(void **state)
     for (size_t i = 0; i < CLI_COUNT_OF(lines); i++) {
         options o = {0};
         cli_common common = {0};
-        if (parse_over(&o, &common, lines[i]) != CLI_WRONG) fail_msg("%s is taken", lines[i]);
+        if (parse_over(&o, &common, lines[i]) != CLI_PARSE_ERROR) fail_msg("%s is taken", lines[i]);
     }
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
@@ -193,27 +193,28 @@ static void wrong_defaults_in_tables_abort(void **state)
 static void help_has_names_and_defaults(void **state)
 {
     (void)state;
-    char *words = cli_help_words(&inner_rows[3]);
-    assert_string_equal(words, "how: float32, bfloat16, int8, int4");
-    free(words);
-    words = cli_help_words(&inner_rows[2]);
-    assert_string_equal(words, "a scale; kinds: softmax, hybrid, power");
-    free(words);
-    cli_option most = inner_rows[2];
-    most.traits = BO_TRAIT_SCALE;
-    words = cli_help_words(&most);
-    assert_string_equal(words, "a scale; some kinds only");
-    free(words);
-    most.traits = BO_TRAIT_FEATURES | BO_TRAIT_MEMORY;
-    words = cli_help_words(&most);
-    assert_string_equal(words, "a scale; kinds: all but softmax, power");
-    free(words);
-    const cli_usage other = {.command = "test", .groups = {{rows, 0}}, .defaults = {{"memory", .otherwise = "some"}}};
-    assert_string_equal(cli_default_words(&other, &rows[2]), "some");
-    assert_string_equal(cli_default_words(&usage, &inner_rows[1]), "0.25");
-    assert_string_equal(cli_default_words(&usage, &inner_rows[2]), "measured");
-    assert_string_equal(cli_default_words(&usage, &rows[2]), "all there is");
-    assert_null(cli_default_words(&usage, &rows[5]));
+    char *help = cli_help_text(&inner_rows[3]);
+    assert_string_equal(help, "how: float32, bfloat16, int8, int4");
+    free(help);
+    help = cli_help_text(&inner_rows[2]);
+    assert_string_equal(help, "a scale; kinds: softmax, hybrid, power");
+    free(help);
+    cli_option scale = inner_rows[2];
+    scale.traits = BO_TRAIT_SCALE;
+    help = cli_help_text(&scale);
+    assert_string_equal(help, "a scale; some kinds only");
+    free(help);
+    scale.traits = BO_TRAIT_FEATURES | BO_TRAIT_MEMORY;
+    help = cli_help_text(&scale);
+    assert_string_equal(help, "a scale; kinds: all but softmax, power");
+    free(help);
+    const cli_usage other = {
+        .command = "test", .groups = {{rows, 0}}, .defaults = {{"memory", .default_text = "some"}}};
+    assert_string_equal(cli_default_text(&other, &rows[2]), "some");
+    assert_string_equal(cli_default_text(&usage, &inner_rows[1]), "0.25");
+    assert_string_equal(cli_default_text(&usage, &inner_rows[2]), "measured");
+    assert_string_equal(cli_default_text(&usage, &rows[2]), "all there is");
+    assert_null(cli_default_text(&usage, &rows[5]));
 }
 
 static void kinds_are_listed_once_with_their_options(void **state)
@@ -242,13 +243,13 @@ static void choices_ignore_case(void **state)
     memcpy(with_alias, rows, sizeof rows);
     with_alias[3].find = find_kernel;
     const cli_usage other = {.command = "test", .groups = {{with_alias, 0}}};
-    static const char *const words[] = {"rbf", "RBF", "gaussian", "Gaussian"};
-    for (size_t i = 0; i < CLI_COUNT_OF(words); i++) {
+    static const char *const names[] = {"rbf", "RBF", "gaussian", "Gaussian"};
+    for (size_t i = 0; i < CLI_COUNT_OF(names); i++) {
         options o = {0};
         cli_common common = {0};
         cli_arguments arguments = {0};
         char line[64], *argv[] = {line};
-        snprintf(line, sizeof line, "--kernel=%s", words[i]);
+        snprintf(line, sizeof line, "--kernel=%s", names[i]);
         assert_int_equal(cli_parse(&other, 1, argv, &o, &common, &arguments), CLI_PARSED);
         assert_int_equal(o.kernel, BO_KERNEL_RBF);
         free(arguments.items);
@@ -262,16 +263,16 @@ static void given_options_survive_a_file(void **state)
     options o = parsed("--count 7 --kernel rbf --flag --list a --list b --scale 0.1 --memory 2K"), again = {0};
     cli_common common = {0}, common_again = {0};
     assert_int_equal(parse_over(&o, &common, "--seed 12 --quiet"), CLI_PARSED);
-    char path[] = "/tmp/test_option_rows-XXXXXX", **words;
+    char path[] = "/tmp/test_option_rows-XXXXXX", **args;
     FILE *file = fdopen(mkstemp(path), "w");
     cli_config_print(file, &usage, &o, &common);
     fclose(file);
     int count;
-    assert_int_equal(cli_config_read("test", path, &count, &words), CLI_PARSED);
+    assert_int_equal(cli_config_read("test", path, &count, &args), CLI_PARSED);
     unlink(path);
     cli_arguments arguments = {0};
     cli_set_initial(&usage, &again);
-    assert_int_equal(cli_parse_over(&usage, count, words, &again, &common_again, &arguments), CLI_PARSED);
+    assert_int_equal(cli_parse_over(&usage, count, args, &again, &common_again, &arguments), CLI_PARSED);
     assert_int_equal(again.count, 7);
     assert_int_equal(again.kernel, BO_KERNEL_RBF);
     assert_int_equal(again.list.count, 2);
@@ -280,8 +281,8 @@ static void given_options_survive_a_file(void **state)
     assert_memory_equal(&again.was_given, &o.was_given, sizeof o.was_given);
     assert_memory_equal(&again.inner.was_given, &o.inner.was_given, sizeof o.was_given);
     free(arguments.items);
-    for (int i = 0; i < count; i++) free(words[i]);
-    free(words);
+    for (int i = 0; i < count; i++) free(args[i]);
+    free(args);
 }
 
 int main(void)

@@ -108,7 +108,7 @@ static void test_narrow(void **state)
     set_columns(t, 80);
     assert_string_equal(bar(t, &p, 0, 25e3, 1e5),
                         "\r\033[Kreading rows [###.........]  25%  8 h 20 min left  step 12 of 100  loss 2.3145");
-    assert_true(cli_letters(t->seen) - strlen("\r\033[K") < 80);
+    assert_true(cli_display_width(t->seen) - strlen("\r\033[K") < 80);
     set_columns(t, 60);
     assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows [###.........]  25%  8 h 20 min left");
 }
@@ -119,18 +119,18 @@ static void test_notes(void **state)
     terminal *t = *state;
     cli_session session = {.command = "test"};
     set_columns(t, 40);
-    cli_say(&session, "%s", "Data        about 60,000 rows x 784 columns of train.csv: classification");
+    cli_note(&session, "%s", "Data        about 60,000 rows x 784 columns of train.csv: classification");
     assert_string_equal(seen(t), "Data        about 60,000 rows x 784\r\n            columns of train.csv:\r\n"
                                  "            classification\r\n");
     cli_warn(&session, "%s", "the file has a header and ünïcödé words beside it");
     assert_string_equal(seen(t), "bochner test: warning: the file has a\r\n    header and ünïcödé words beside it\r\n");
-    cli_say_next(&session, "bochner generate %s --prompt '%s'", "story", "In the beginning");
+    cli_suggest_next(&session, "bochner generate %s --prompt '%s'", "story", "In the beginning");
     assert_string_equal(seen(t), "Next: bochner generate story \\\r\n      --prompt 'In the beginning'\r\n");
     session.common.json = true;
-    cli_say_next(&session, "bochner");
+    cli_suggest_next(&session, "bochner");
     session.common = (cli_common){.quiet = true};
-    cli_say_next(&session, "bochner");
-    cli_say(&session, "nothing");
+    cli_suggest_next(&session, "bochner");
+    cli_note(&session, "nothing");
     assert_string_equal(seen(t), "");
 }
 

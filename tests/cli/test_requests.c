@@ -83,13 +83,13 @@ static void limits(void)
     raise(SIGXCPU);
 }
 
-static void deaf(void)
+static void ignores_requests(void)
 {
     raise(SIGHUP);
     wait_until(now() + 60);
 }
 
-static void deaf_to_limits(void)
+static void ignores_limits(void)
 {
     raise(SIGXCPU);
     wait_until(now() + 60);
@@ -120,7 +120,7 @@ static void loading(void)
 }
 
 /* Nothing was requested. */
-static void stray_alarm(void)
+static void unrelated_alarm(void)
 {
     errno = EDOM;
     raise(SIGALRM);
@@ -129,7 +129,7 @@ static void stray_alarm(void)
 }
 
 /* The session is closed. */
-static void hung_up(void)
+static void terminal_closed(void)
 {
     cli_signals_default();
     raise(SIGHUP);
@@ -149,15 +149,15 @@ static void ignoring(void)
 }
 
 enum {
-    STRAY_ALARM,
-    HUNG_UP,
+    UNRELATED_ALARM,
+    TERMINAL_CLOSED,
     LIMITED,
     IGNORING,
     TWICE,
     LATER,
     LIMITS,
-    DEAF,
-    DEAF_TO_LIMITS,
+    IGNORES_REQUESTS,
+    IGNORES_LIMITS,
     SAVING,
     SAVING_LATER,
     LOADING,
@@ -167,10 +167,10 @@ enum {
 /* They run at the same time. */
 static int begin_all(void **state)
 {
-    static child children[CHILDREN] = {{.run = stray_alarm}, {.run = hung_up},      {.run = limited},
-                                       {.run = ignoring},    {.run = twice},        {.run = later},
-                                       {.run = limits},      {.run = deaf},         {.run = deaf_to_limits},
-                                       {.run = saving},      {.run = saving_later}, {.run = loading}};
+    static child children[CHILDREN] = {
+        {.run = unrelated_alarm}, {.run = terminal_closed}, {.run = limited},      {.run = ignoring},
+        {.run = twice},           {.run = later},           {.run = limits},       {.run = ignores_requests},
+        {.run = ignores_limits},  {.run = saving},          {.run = saving_later}, {.run = loading}};
     for (size_t i = 0; i < CHILDREN; i++) begin(&children[i]);
     *state = children;
     return 0;
@@ -187,8 +187,8 @@ static void repeated(void **state)
 static void without_request(void **state)
 {
     const child *children = *state;
-    assert_noted(&children[STRAY_ALARM], SIGINT);
-    assert_ended_by(&children[HUNG_UP], SIGHUP);
+    assert_noted(&children[UNRELATED_ALARM], SIGINT);
+    assert_ended_by(&children[TERMINAL_CLOSED], SIGHUP);
     assert_noted(&children[LIMITED], 128 + SIGXCPU); /* without a core file */
     assert_noted(&children[IGNORING], 99);
 }
@@ -196,9 +196,9 @@ static void without_request(void **state)
 static void five_seconds(void **state)
 {
     const child *children = *state;
-    const double seconds = assert_ended_by(&children[DEAF], SIGHUP);
+    const double seconds = assert_ended_by(&children[IGNORES_REQUESTS], SIGHUP);
     assert_true(seconds > 4 && seconds < 50);
-    assert_noted(&children[DEAF_TO_LIMITS], 128 + SIGXCPU); /* without a core file */
+    assert_noted(&children[IGNORES_LIMITS], 128 + SIGXCPU); /* without a core file */
     assert_noted(&children[SAVING], SIGTERM);
     assert_noted(&children[SAVING_LATER], SIGTERM);
     assert_ended_by(&children[LOADING], SIGTERM);

@@ -96,14 +96,14 @@ static void growth(void **state)
     bo_context_destroy(many);
 }
 
-typedef struct starving {
+typedef struct failing_call {
     bo_context *context;
     const bo_model *model;
-} starving;
+} failing_call;
 
 static bo_status measure(void *what)
 {
-    const starving *s = what;
+    const failing_call *s = what;
     bo_separation *places;
     BO_TRY(bo_separation_measure(s->context, s->model, NULL, 0, &(bo_separation_desc){.settings = 3}, &places));
     bo_free(places);
@@ -116,7 +116,7 @@ static void bad_input_and_memory(void **state)
     counting memory = {0};
     bo_context *context = counting_context(&memory, 1);
     bo_model_desc desc = test_desc("softmax");
-    starving s = {context, test_model(context, &desc, NULL)};
+    failing_call s = {context, test_model(context, &desc, NULL)};
     bo_separation *places;
     int32_t ids[4] = {0};
     assert_fails(context, BO_INVALID, "the text has 4 tokens, expected at least 8",

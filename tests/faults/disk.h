@@ -318,12 +318,12 @@ static inline void disk_apply(disk_state *state, const disk_operation *operation
 
 /* The first `count` operations; fate[i] tells how much of operation i survives: 0 nothing, 1 all, more: this multiple
  * of a sector of a write. Operations that were flushed survive in any case. */
-static inline void disk_crash(size_t count, const unsigned *fate, disk_state *state)
+static inline void disk_crash(size_t count, const unsigned *survival, disk_state *state)
 {
     memset(state, 0, sizeof *state);
     for (size_t i = 0; i < count; i++) {
         const disk_operation *operation = &disk.operations[i];
-        const unsigned left = disk_pending(i, count) ? fate[i] : 1;
+        const unsigned left = disk_pending(i, count) ? survival[i] : 1;
         const size_t torn = (size_t)left * DISK_SECTOR;
         if (left) disk_apply(state, operation, left > 1 && torn < operation->size ? torn : operation->size);
     }

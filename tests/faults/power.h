@@ -77,7 +77,7 @@ static uint64_t power_complete(const power_trial *t, size_t count);
 static void power_record(power_trial *t, bool fallback)
 {
     enum {
-        LEAST = 200
+        MIN_OPERATIONS = 200
     }; /* a run of 328 operations was recorded when this was written; far fewer mean a hook is lost */
     char root[DISK_PATH], directory[2 * DISK_PATH];
     snprintf(root, sizeof root, "%s", runs_path(t->r, "whole"));
@@ -89,13 +89,13 @@ static void power_record(power_trial *t, bool fallback)
     const bo_trainer_desc desc = power_desc(t->r, t->expected, directory);
     disk_watch(root);
     power_train(t, desc, false);
-    assert_true(disk.count >= LEAST);
+    assert_true(disk.count >= MIN_OPERATIONS);
     assert_int_equal(power_complete(t, disk.count), POWER_STEPS);
     if (fallback) {
         power_damage(t, directory);
         assert_int_equal(power_complete(t, disk.count), POWER_STEPS - 1);
         power_train(t, desc, true);
-        assert_true(disk.count >= t->damaged + LEAST / 5);
+        assert_true(disk.count >= t->damaged + MIN_OPERATIONS / 5);
         assert_int_equal(power_complete(t, disk.count), POWER_STEPS);
     }
     disk_stop();
@@ -120,14 +120,14 @@ static uint64_t power_complete(const power_trial *t, size_t count)
 }
 
 /* Prints the operations that a crash made uncertain. */
-static void power_explain(size_t count, const unsigned *fate)
+static void power_explain(size_t count, const unsigned *survival)
 {
     static const char *const kinds[] = {"write", "name", "remove", "flush"};
     for (size_t i = 0; i < count; i++) {
         const disk_operation *o = &disk.operations[i];
         if (disk_pending(i, count))
             fprintf(stderr, "  %zu %s object %d: %s in directory %d, %zu bytes: survives %u\n", i, kinds[o->kind],
-                    o->object, o->name, o->directory, o->size, fate[i]);
+                    o->object, o->name, o->directory, o->size, survival[i]);
     }
 }
 
@@ -171,11 +171,11 @@ static void power_clear(power_trial *t)
 }
 
 /* The power fails after `count` operations; fate: see disk_crash. A state of the disk is tried once. */
-static void power_fail(power_trial *t, size_t count, const unsigned *fate)
+static void power_fail(power_trial *t, size_t count, const unsigned *survival)
 {
     static disk_state state;
-    const uint64_t least = power_complete(t, count);
-    disk_crash(count, fate, &state);
+    const uint64_t min_step = power_complete(t, count);
+    disk_crash(count, survival, &state);
     const uint64_t hash = disk_restore(&state, 0, NULL, 1);
     power_state *seen = &t->seen[hash % POWER_STATES];
     t->cases++;
@@ -190,34 +190,34 @@ static void power_fail(power_trial *t, size_t count, const unsigned *fate)
         if (!wrong) power_clear(t);
     }
     disk_state_free(&state);
-    if (!wrong && seen->step < least) wrong = "a complete checkpoint is lost";
+    if (!wrong && seen->step < min_step) wrong = "a complete checkpoint is lost";
     if (!wrong) return;
-    power_explain(count, fate);
+    power_explain(count, survival);
     fail_msg("power failure after operation %zu of %zu: resumed from step %llu, complete was step %llu: %s", count,
-             disk.count, (unsigned long long)seen->step, (unsigned long long)least, wrong);
+             disk.count, (unsigned long long)seen->step, (unsigned long long)min_step, wrong);
 }
 
 /* All uncertain operations survive or none, each alone survives or is lost, and `random` random subsets with torn
  * writes. */
 static void power_fail_at(power_trial *t, size_t count, bool singles, size_t random)
 {
-    static unsigned fate[DISK_OPERATIONS];
+    static unsigned survival[DISK_OPERATIONS];
     for (unsigned all = 0; all < 2; all++) {
-        for (size_t i = 0; i < count; i++) fate[i] = all;
-        power_fail(t, count, fate);
+        for (size_t i = 0; i < count; i++) survival[i] = all;
+        power_fail(t, count, survival);
         for (size_t i = 0; singles && i < count; i++) {
             if (!disk_pending(i, count)) continue;
-            fate[i] = !all;
-            power_fail(t, count, fate);
-            fate[i] = all;
+            survival[i] = !all;
+            power_fail(t, count, survival);
+            survival[i] = all;
         }
     }
     for (size_t which = 0; which < random; which++) {
         for (size_t i = 0; i < count; i++) {
             const uint64_t draw = bo_hash(1000 * count + which, i);
-            fate[i] = draw % 3 < 2 ? (unsigned)(draw % 3) : 2 + (unsigned)(draw / 3 % 64);
+            survival[i] = draw % 3 < 2 ? (unsigned)(draw % 3) : 2 + (unsigned)(draw / 3 % 64);
         }
-        power_fail(t, count, fate);
+        power_fail(t, count, survival);
     }
 }
 

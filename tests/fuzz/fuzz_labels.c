@@ -50,9 +50,9 @@ static void draw(const char *label, size_t size, bool tic)
     size_t length;
     FILE *pipe = open_memstream(&script, &length);
     if (tic)
-        cli_picture_tic(pipe, label, SIZE_MAX, 3);
+        cli_plot_tic(pipe, label, SIZE_MAX, 3);
     else
-        cli_picture_quoted(pipe, label);
+        cli_plot_quoted(pipe, label);
     fclose(pipe);
     if (*script != '"' || strcmp(unquote(script + 1, tic, shown), tic ? " 3" : "") != 0) abort();
     compare(label, shown);

@@ -1,5 +1,5 @@
 /* Pictures of pages as SVG elements. */
-#include "pictures.h"
+#include "svg.h"
 #include "format.h"
 #include "html.h"
 #include <math.h>
@@ -62,7 +62,7 @@ static double first_tick(const scale *s)
 }
 
 /* A tick as a short number: 0 without rounding errors, and years without a comma. */
-static cli_word tick_text(const scale *s, double value)
+static cli_short_text tick_text(const scale *s, double value)
 {
     if (fabs(value) < 1e-9 * s->step) value = 0;
     return fabs(value) < 1e4 ? cli_significant(value, 5) : cli_quantity(value, 4);
@@ -75,7 +75,7 @@ static void open_svg(FILE *out, int width, int height, const char *title)
 }
 
 /* Vertical lines with numbers below, for pictures with one line per name. */
-static void put_ticks(FILE *out, const scale *s, double top, double bottom)
+static void write_ticks(FILE *out, const scale *s, double top, double bottom)
 {
     for (double v = first_tick(s); v <= s->high; v += s->step) {
         const double x = place(s, v);
@@ -86,13 +86,13 @@ static void put_ticks(FILE *out, const scale *s, double top, double bottom)
 }
 
 /* Cuts a name to `most` characters. */
-static void put_name(FILE *out, double x, double y, const char *name, size_t most)
+static void write_name(FILE *out, double x, double y, const char *name, size_t max_chars)
 {
     char clean[160], cut[160];
     cli_clean(name, clean, sizeof clean);
-    size_t letters = 0, at = 0;
+    size_t length = 0, at = 0;
     for (; clean[at] && at + 4 < sizeof cut; at++) {
-        if (((unsigned char)clean[at] & 0xC0) != 0x80 && letters++ == most) break;
+        if (((unsigned char)clean[at] & 0xC0) != 0x80 && length++ == max_chars) break;
         cut[at] = clean[at];
     }
     cut[at] = '\0';
@@ -103,7 +103,7 @@ static void put_name(FILE *out, double x, double y, const char *name, size_t mos
 
 /* ---- bars -------------------------------------------------------------------------------------------------------- */
 
-enum { BARS_WIDTH = 720, NAMES = 232, LINE = 24, LETTERS = 30 };
+enum { BARS_WIDTH = 720, NAMES = 232, LINE = 24, NAME_CHARS = 30 };
 
 void cli_bars_svg(FILE *out, const cli_bar *bars, size_t count, int zero, const char *title)
 {
@@ -120,11 +120,11 @@ void cli_bars_svg(FILE *out, const cli_bar *bars, size_t count, int zero, const 
     }
     finish(&s, 0.02, NAMES, BARS_WIDTH - 100, 5);
     open_svg(out, BARS_WIDTH, height, title);
-    put_ticks(out, &s, 4, (double)count * LINE + 8);
+    write_ticks(out, &s, 4, (double)count * LINE + 8);
     for (size_t i = 0; i < count; i++) {
         const cli_bar *bar = &bars[i];
         const double y = (double)i * LINE + 8, a = place(&s, bar->from), b = place(&s, bar->to);
-        put_name(out, NAMES - 10, y + 13, bar->name, LETTERS);
+        write_name(out, NAMES - 10, y + 13, bar->name, NAME_CHARS);
         if (!isfinite(bar->to)) continue;
         fprintf(out, "<rect class=\"bar %s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/>", bar->style,
                 fmin(a, b), y, fmax(fabs(b - a), 1), LINE - 8);
@@ -142,7 +142,7 @@ void cli_bars_svg(FILE *out, const cli_bar *bars, size_t count, int zero, const 
 
 enum { CURVE_WIDTH = 360, CURVE_HEIGHT = 240, LEFT = 62, RIGHT = 12, TOP = 10, BOTTOM = 30 };
 
-static void put_axes(FILE *out, const scale *x, const scale *y)
+static void write_axes(FILE *out, const scale *x, const scale *y)
 {
     for (double v = first_tick(y); v <= y->high; v += y->step) {
         fprintf(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, place(y, v), CURVE_WIDTH - RIGHT);
@@ -168,7 +168,7 @@ void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *li
     finish(&across, 0, LEFT, CURVE_WIDTH - RIGHT, 4);
     finish(&up, 0.05, CURVE_HEIGHT - BOTTOM, TOP, 4);
     open_svg(out, CURVE_WIDTH, CURVE_HEIGHT, title);
-    put_axes(out, &across, &up);
+    write_axes(out, &across, &up);
     if (lines[0].low && lines[0].high) {
         fputs("<path class=\"band\" d=\"", out);
         char step = 'M';
@@ -198,7 +198,7 @@ void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *li
     fputs("</svg>\n", out);
 }
 
-enum { RANGE_NAMES = 110, RANGE_LETTERS = 15 };
+enum { RANGE_NAMES = 110, RANGE_NAME_CHARS = 15 };
 
 void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title)
 {
@@ -211,10 +211,10 @@ void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds
     }
     finish(&s, 0.04, RANGE_NAMES, CURVE_WIDTH - RIGHT, 3);
     open_svg(out, CURVE_WIDTH, height, title);
-    put_ticks(out, &s, 4, (double)count * 22 + 8);
+    write_ticks(out, &s, 4, (double)count * 22 + 8);
     for (size_t i = 0; i < count; i++) {
         const double y = (double)i * 22 + 18;
-        put_name(out, RANGE_NAMES - 8, y + 4, ranges[i].name, RANGE_LETTERS);
+        write_name(out, RANGE_NAMES - 8, y + 4, ranges[i].name, RANGE_NAME_CHARS);
         fprintf(out, "<path class=\"range\" d=\"M%.1f %.1fH%.1f\"/>", place(&s, ranges[i].low), y,
                 place(&s, ranges[i].high));
         fprintf(out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>\n", place(&s, ranges[i].mark), y);
@@ -224,12 +224,12 @@ void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds
 
 /* ---- heat maps --------------------------------------------------------------------------------------------------- */
 
-enum { HEAT_LEFT = 26, HEAT_RIGHT = 4, HEAT_TOP = 4, HEAT_BOTTOM = 22, CELL_HEIGHT = 26, LEAST_LABELED = 34 };
+enum { HEAT_LEFT = 26, HEAT_RIGHT = 4, HEAT_TOP = 4, HEAT_BOTTOM = 22, CELL_HEIGHT = 26, MIN_LABELED_WIDTH = 34 };
 
 /* A number in a cell: short, without a leading zero if it is below one. */
-static cli_word cell_text(double value, int digits)
+static cli_short_text cell_text(double value, int digits)
 {
-    cli_word word;
+    cli_short_text word;
     if (fabs(value) >= 1 || value == 0) return cli_significant(value, digits);
     snprintf(word.s, sizeof word.s, "%.*f", digits, value);
     char *zero = word.s + (word.s[0] == '-');
@@ -238,7 +238,7 @@ static cli_word cell_text(double value, int digits)
     return word;
 }
 
-static void put_cell(FILE *out, const cli_heat *heat, size_t r, size_t c, double width)
+static void write_cell(FILE *out, const cli_heat *heat, size_t r, size_t c, double width)
 {
     const double value = heat->values[r * heat->columns + c], x = HEAT_LEFT + (double)c * width;
     const double y = HEAT_TOP + (double)r * CELL_HEIGHT, range = heat->high - heat->low;
@@ -248,7 +248,7 @@ static void put_cell(FILE *out, const cli_heat *heat, size_t r, size_t c, double
             heat->signs && value < 0 ? " down" : "", x + 0.5, y + 0.5, width - 1, CELL_HEIGHT - 1, 0.05 + 0.9 * depth);
     fprintf(out, "<title>%s %zu, %s %zu: %s</title>", heat->row, r, heat->column, c,
             isnan(value) ? "none" : cli_significant(value, 4).s);
-    if (width >= LEAST_LABELED && isfinite(value))
+    if (width >= MIN_LABELED_WIDTH && isfinite(value))
         fprintf(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>",
                 depth > 0.55 ? "deep" : "shallow", x + width / 2, y + CELL_HEIGHT / 2.0 + 4,
                 cell_text(value, heat->digits).s);
@@ -263,7 +263,7 @@ void cli_heat_svg(FILE *out, const cli_heat *heat)
     for (size_t r = 0; r < heat->rows; r++) {
         fprintf(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%zu</text>", HEAT_LEFT - 6,
                 HEAT_TOP + ((double)r + 0.5) * CELL_HEIGHT + 4, r);
-        for (size_t c = 0; c < heat->columns; c++) put_cell(out, heat, r, c, width);
+        for (size_t c = 0; c < heat->columns; c++) write_cell(out, heat, r, c, width);
     }
     for (size_t c = 0; c < heat->columns; c += step)
         fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%zu</text>",

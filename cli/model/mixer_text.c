@@ -1,4 +1,4 @@
-#include "mixer_words.h"
+#include "mixer_text.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,55 +26,55 @@ static void add_gate(const bo_attention_desc *a, char out[48])
     if (a->gate != BO_GATE_NONE) snprintf(out, 48, ", %s gate", bo_enum_name(BO_ENUM_GATE, a->gate));
 }
 
-const char *cli_attention_summary(const bo_attention_desc *a, char out[CLI_MIXER_WORDS])
+const char *cli_attention_summary(const bo_attention_desc *a, char out[CLI_MIXER_TEXT])
 {
     char gate[48], features[80] = "", window[80] = "";
     add_gate(a, gate);
     if (a->features.features) snprintf(features, sizeof features, ", %s features", cli_count(a->features.features).s);
     if (a->window) snprintf(window, sizeof window, ", window %s", cli_count(a->window).s);
-    snprintf(out, CLI_MIXER_WORDS, "%s%.40s%.40s%.40s", bo_attention_name(a), gate, features, window);
+    snprintf(out, CLI_MIXER_TEXT, "%s%.40s%.40s%.40s", bo_attention_name(a), gate, features, window);
     return out;
 }
 
 /* ---- mixers ------------------------------------------------------------------------------------------------------ */
 
-static void name_mixer(const bo_block *b, char out[CLI_MIXER_WORDS])
+static void name_mixer(const bo_block *b, char out[CLI_MIXER_TEXT])
 {
     char gate[48];
     add_gate(&b->attention, gate);
     if (b->mixer == BO_MIXER_ATTENTION)
-        snprintf(out, CLI_MIXER_WORDS, "%s%s", bo_attention_name(&b->attention), gate);
+        snprintf(out, CLI_MIXER_TEXT, "%s%s", bo_attention_name(&b->attention), gate);
     else if (b->mixer == BO_MIXER_SSM)
-        snprintf(out, CLI_MIXER_WORDS, "%s %s", bo_enum_name(BO_ENUM_MIXER, b->mixer),
+        snprintf(out, CLI_MIXER_TEXT, "%s %s", bo_enum_name(BO_ENUM_MIXER, b->mixer),
                  bo_enum_name(BO_ENUM_SSM, b->ssm));
     else
-        snprintf(out, CLI_MIXER_WORDS, "%s", bo_enum_name(BO_ENUM_MIXER, b->mixer));
+        snprintf(out, CLI_MIXER_TEXT, "%s", bo_enum_name(BO_ENUM_MIXER, b->mixer));
 }
 
-static const char *mixer_summary(const bo_block *b, char out[CLI_MIXER_WORDS])
+static const char *mixer_summary(const bo_block *b, char out[CLI_MIXER_TEXT])
 {
-    char state[80] = "", rank[80] = "", kernel[80] = "", name[CLI_MIXER_WORDS];
+    char state[80] = "", rank[80] = "", kernel[80] = "", name[CLI_MIXER_TEXT];
     if (b->mixer == BO_MIXER_ATTENTION) return cli_attention_summary(&b->attention, out);
     name_mixer(b, name);
     if (b->mixer == BO_MIXER_SSM) snprintf(state, sizeof state, ", state %s", cli_count(b->state_size).s);
     if (b->state_rank) snprintf(rank, sizeof rank, ", rank %s", cli_count(b->state_rank).s);
     if (b->kernel) snprintf(kernel, sizeof kernel, ", kernel %s", cli_count(b->kernel).s);
-    snprintf(out, CLI_MIXER_WORDS, "%.40s%.36s%.36s%.36s", name, state, rank, kernel);
+    snprintf(out, CLI_MIXER_TEXT, "%.40s%.36s%.36s%.36s", name, state, rank, kernel);
     return out;
 }
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-static bool sounds_like(const bo_block *a, const bo_block *b)
+static bool has_same_text(const bo_block *a, const bo_block *b)
 {
-    char one[CLI_MIXER_WORDS], other[CLI_MIXER_WORDS];
+    char one[CLI_MIXER_TEXT], other[CLI_MIXER_TEXT];
     return strcmp(mixer_summary(a, one), mixer_summary(b, other)) == 0;
 }
 
 static bool is_like(const bo_block *a, const bo_block *b)
 {
     return a->heads == b->heads && a->key_heads == b->key_heads && a->head_dim == b->head_dim &&
-           a->positions == b->positions && sounds_like(a, b);
+           a->positions == b->positions && has_same_text(a, b);
 }
 
 /* Adds "0" or "5-7" to a list of `capacity` bytes, or "…" if it does not fit. */
@@ -131,7 +131,7 @@ const char *cli_block_layers(const bo_model_desc *d, size_t index, char out[CLI_
     return out;
 }
 
-const char *cli_block_mixer(const bo_block *block, char out[CLI_MIXER_WORDS])
+const char *cli_block_mixer(const bo_block *block, char out[CLI_MIXER_TEXT])
 {
     return mixer_summary(block, out);
 }
@@ -175,26 +175,26 @@ cli_layer_kind *cli_layer_kinds(const bo_model *model, size_t *count)
 }
 
 /* Parts of a text that are joined as long as there is room. */
-enum { PARTS = 4, MORE_ROOM = 40 };
+enum { PARTS = 4, MORE_BYTES = 40 };
 
 static void add_more(char *out, size_t used, const char *before, size_t more)
 {
     if (more)
-        snprintf(out + used, CLI_MIXER_WORDS - used, "%s%s more kind%s", before, cli_count(more).s,
+        snprintf(out + used, CLI_MIXER_TEXT - used, "%s%s more kind%s", before, cli_count(more).s,
                  more == 1 ? "" : "s");
 }
 
-static bool has_room(size_t part, size_t used, const char *words)
+static bool fits_text(size_t part, size_t used, const char *text)
 {
-    return part == 0 || (part < PARTS && used + strlen(words) + MORE_ROOM < CLI_MIXER_WORDS);
+    return part == 0 || (part < PARTS && used + strlen(text) + MORE_BYTES < CLI_MIXER_TEXT);
 }
 
-const char *cli_mixer_name(const bo_model *model, char out[CLI_MIXER_WORDS])
+const char *cli_mixer_name(const bo_model *model, char out[CLI_MIXER_TEXT])
 {
     size_t count, used = 0, parts = 0, more = 0;
-    cli_layer_kind *kinds = find_kinds(model, sounds_like, &count);
+    cli_layer_kind *kinds = find_kinds(model, has_same_text, &count);
     for (size_t i = 0; i < count; i++) {
-        char name[CLI_MIXER_WORDS], other[CLI_MIXER_WORDS];
+        char name[CLI_MIXER_TEXT], other[CLI_MIXER_TEXT];
         bool named = false; /* the same kind with another window */
         name_mixer(kinds[i].block, name);
         for (size_t k = 0; k < i && !named; k++) {
@@ -202,26 +202,26 @@ const char *cli_mixer_name(const bo_model *model, char out[CLI_MIXER_WORDS])
             named = strcmp(other, name) == 0;
         }
         if (named) continue;
-        if (more || !has_room(parts, used, name))
+        if (more || !fits_text(parts, used, name))
             more++;
         else
-            used += (size_t)snprintf(out + used, CLI_MIXER_WORDS - used, "%s%s", parts++ ? " and " : "", name);
+            used += (size_t)snprintf(out + used, CLI_MIXER_TEXT - used, "%s%s", parts++ ? " and " : "", name);
     }
     add_more(out, used, " and ", more);
     free(kinds);
     return out;
 }
 
-const char *cli_mixer_words(const bo_model *model, char out[CLI_MIXER_WORDS])
+const char *cli_mixer_text(const bo_model *model, char out[CLI_MIXER_TEXT])
 {
     size_t count, used = 0, i;
-    cli_layer_kind *kinds = find_kinds(model, sounds_like, &count);
+    cli_layer_kind *kinds = find_kinds(model, has_same_text, &count);
     for (i = 0; i < count; i++) {
-        char words[CLI_MIXER_WORDS], part[2 * CLI_MIXER_WORDS];
-        mixer_summary(kinds[i].block, words);
-        snprintf(part, sizeof part, i ? "; %s in %s" : "%s", words, kinds[i].layers);
-        if (!has_room(i, used, part)) break;
-        used += (size_t)snprintf(out + used, CLI_MIXER_WORDS - used, "%s", part);
+        char summary[CLI_MIXER_TEXT], part[2 * CLI_MIXER_TEXT];
+        mixer_summary(kinds[i].block, summary);
+        snprintf(part, sizeof part, i ? "; %s in %s" : "%s", summary, kinds[i].layers);
+        if (!fits_text(i, used, part)) break;
+        used += (size_t)snprintf(out + used, CLI_MIXER_TEXT - used, "%s", part);
     }
     add_more(out, used, " and ", count - i);
     free(kinds);
@@ -231,7 +231,7 @@ const char *cli_mixer_words(const bo_model *model, char out[CLI_MIXER_WORDS])
 /* ---- heads and positions ----------------------------------------------------------------------------------------- */
 
 typedef struct range {
-    size_t least, most;
+    size_t min, max;
 } range;
 
 static size_t member(const bo_block *b, size_t offset)
@@ -251,40 +251,40 @@ static range find_range(const bo_model_desc *d, size_t offset)
     for (size_t i = 0; i < list.count; i++) {
         const size_t value = member(&list.blocks[i], offset);
         if (list.blocks[i].mixer != BO_MIXER_ATTENTION) continue;
-        if (!any || value < found.least) found.least = value;
-        if (!any || value > found.most) found.most = value;
+        if (!any || value < found.min) found.min = value;
+        if (!any || value > found.max) found.max = value;
         any = true;
     }
     return found;
 }
 
 /* "8", or "4 to 8". */
-static const char *range_words(range r, char out[CLI_RANGE])
+static const char *range_text(range r, char out[CLI_RANGE])
 {
-    if (r.least == r.most)
-        snprintf(out, CLI_RANGE, "%zu", r.least);
+    if (r.min == r.max)
+        snprintf(out, CLI_RANGE, "%zu", r.min);
     else
-        snprintf(out, CLI_RANGE, "%zu to %zu", r.least, r.most);
+        snprintf(out, CLI_RANGE, "%zu to %zu", r.min, r.max);
     return out;
 }
 
-const char *cli_heads_words(const bo_model_desc *d, char out[CLI_RANGE])
+const char *cli_heads_text(const bo_model_desc *d, char out[CLI_RANGE])
 {
     const range heads = find_range(d, offsetof(bo_block, heads));
-    char words[CLI_RANGE];
-    snprintf(out, CLI_RANGE, "%.40s head%s", range_words(heads, words), heads.most == 1 ? "" : "s");
+    char text[CLI_RANGE];
+    snprintf(out, CLI_RANGE, "%.40s head%s", range_text(heads, text), heads.max == 1 ? "" : "s");
     return out;
 }
 
-const char *cli_head_words(const bo_model_desc *d, const char *before, char out[CLI_HEAD_WORDS])
+const char *cli_head_text(const bo_model_desc *d, const char *before, char out[CLI_HEAD_TEXT])
 {
     const range heads = find_range(d, offsetof(bo_block, heads)), keys = find_range(d, offsetof(bo_block, key_heads));
-    char words[3][CLI_RANGE];
-    const int length = snprintf(out, CLI_HEAD_WORDS, "%s heads of dimension %s", range_words(heads, words[0]),
-                                range_words(find_range(d, offsetof(bo_block, head_dim)), words[1]));
-    if (keys.least != heads.least || keys.most != heads.most)
-        snprintf(out + length, CLI_HEAD_WORDS - (size_t)length, "%s%s key head%s", before, range_words(keys, words[2]),
-                 keys.most == 1 ? "" : "s");
+    char text[3][CLI_RANGE];
+    const int length = snprintf(out, CLI_HEAD_TEXT, "%s heads of dimension %s", range_text(heads, text[0]),
+                                range_text(find_range(d, offsetof(bo_block, head_dim)), text[1]));
+    if (keys.min != heads.min || keys.max != heads.max)
+        snprintf(out + length, CLI_HEAD_TEXT - (size_t)length, "%s%s key head%s", before, range_text(keys, text[2]),
+                 keys.max == 1 ? "" : "s");
     return out;
 }
 

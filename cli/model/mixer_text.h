@@ -1,22 +1,22 @@
 /* Short descriptions of the mixer of a text model, for reports. */
-#ifndef CLI_MODEL_MIXER_WORDS_H
-#define CLI_MODEL_MIXER_WORDS_H
+#ifndef CLI_MODEL_MIXER_TEXT_H
+#define CLI_MODEL_MIXER_TEXT_H
 
 #include "../common/cli.h"
 #include "blocks.h"
 
-enum { CLI_MIXER_WORDS = 240, CLI_LAYER_LIST = 512, CLI_RANGE = 48 };
+enum { CLI_MIXER_TEXT = 240, CLI_LAYER_LIST = 512, CLI_RANGE = 48 };
 
 /* The block that stands for the model: the first that is linearized, otherwise the first. */
 const bo_block *cli_main_block(const bo_model_desc *desc);
 const char *cli_mixer_title(const bo_model_desc *desc); /* "attention" or "mixer" */
 /* "rfa-gate, 128 features"; "dark, 64 features; softmax in layer 0"; "ssm low-rank, state 16, rank 1, kernel 4".
  * Returns `out`. */
-const char *cli_mixer_words(const bo_model *model, char out[CLI_MIXER_WORDS]);
+const char *cli_mixer_text(const bo_model *model, char out[CLI_MIXER_TEXT]);
 /* "rfa-gate"; "dark and softmax"; "ssm low-rank". Returns `out`. */
-const char *cli_mixer_name(const bo_model *model, char out[CLI_MIXER_WORDS]);
+const char *cli_mixer_name(const bo_model *model, char out[CLI_MIXER_TEXT]);
 /* "favor, 64 features", as the others. */
-const char *cli_attention_summary(const bo_attention_desc *desc, char out[CLI_MIXER_WORDS]);
+const char *cli_attention_summary(const bo_attention_desc *desc, char out[CLI_MIXER_TEXT]);
 /* The layers of a linearized model that keep their attention, "0,5-7"; "" if there are none, or the model is not
  * linearized. Returns `out`. */
 const char *cli_kept_layers(const bo_model_desc *desc, char out[CLI_LAYER_LIST]);
@@ -24,14 +24,14 @@ const char *cli_kept_layers(const bo_model_desc *desc, char out[CLI_LAYER_LIST])
 /* The layers of the decoder, or of a model with one stack, that have block `index` of its list: "0-1,3-4". Returns
  * `out`. */
 const char *cli_block_layers(const bo_model_desc *desc, size_t index, char out[CLI_LAYER_LIST]);
-/* "gated-delta, 64 features", as cli_mixer_words, of one block. */
-const char *cli_block_mixer(const bo_block *block, char out[CLI_MIXER_WORDS]);
+/* "gated-delta, 64 features", as cli_mixer_text, of one block. */
+const char *cli_block_mixer(const bo_block *block, char out[CLI_MIXER_TEXT]);
 
 /* "4 heads", "4 to 8 heads": of the layers with attention, or of the first layer if none has it. Returns `out`. */
-const char *cli_heads_words(const bo_model_desc *desc, char out[CLI_RANGE]);
+const char *cli_heads_text(const bo_model_desc *desc, char out[CLI_RANGE]);
 /* "4 heads of dimension 32, 2 key heads". `before` stands before the key heads: ", ". Returns `out`. */
-enum { CLI_HEAD_WORDS = 4 * CLI_RANGE };
-const char *cli_head_words(const bo_model_desc *desc, const char *before, char out[CLI_HEAD_WORDS]);
+enum { CLI_HEAD_TEXT = 4 * CLI_RANGE };
+const char *cli_head_text(const bo_model_desc *desc, const char *before, char out[CLI_HEAD_TEXT]);
 /* The positions of the first layer that has any. */
 bo_positions cli_positions_of(const bo_model_desc *desc);
 

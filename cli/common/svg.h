@@ -1,6 +1,6 @@
 /* Pictures of pages as SVG elements. Colors come from the style of the page (page.h). */
-#ifndef CLI_COMMON_PICTURES_H
-#define CLI_COMMON_PICTURES_H
+#ifndef CLI_COMMON_SVG_H
+#define CLI_COMMON_SVG_H
 
 #include <stdbool.h>
 #include <stddef.h>
