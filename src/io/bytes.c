@@ -406,7 +406,7 @@ static bo_status grow(bo_context *context, const bo_bytes *bytes, char **text, s
     uint64_t wanted = *capacity ? 2 * (uint64_t)*capacity : known + FIRST;
     if (wanted > most) wanted = most; /* one byte more than allowed, and a NUL */
     if (wanted >= LARGE)
-        BO_TRY(bo_check_memory(context, bytes->path, (double)wanted, bo_usual_memory(), "use a smaller file"));
+        BO_TRY(bo_check_memory(context, bytes->path, (double)wanted, bo_default_memory(), "use a smaller file"));
     char *larger = bo_realloc(context, *text, (size_t)wanted, 1, bytes->path);
     if (!larger) return BO_MEMORY;
     *text = larger;
