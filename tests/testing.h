@@ -43,13 +43,13 @@ static inline bo_context *test_context(int threads)
         if (status_ != BO_OK) fail_msg("%s: %s", bo_status_string(status_), bo_context_error(context));                \
     } while (0)
 
-/* The call fails with this status and its message contains `words`. */
-#define assert_fails(context, expected, words, expression)                                                             \
+/* The call fails with this status and its message contains `text`. */
+#define assert_fails(context, expected, text, expression)                                                              \
     do {                                                                                                               \
         bo_status status_ = (expression);                                                                              \
         assert_int_equal(status_, expected);                                                                           \
-        if (!strstr(bo_context_error(context), words))                                                                 \
-            fail_msg("message '%s' lacks '%s'", bo_context_error(context), words);                                     \
+        if (!strstr(bo_context_error(context), text))                                                                  \
+            fail_msg("message '%s' lacks '%s'", bo_context_error(context), text);                                      \
     } while (0)
 
 #define assert_close(actual, expected, tolerance)                                                                      \

@@ -481,15 +481,15 @@ BO_API bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, 
  * @param desc           the table
  * @param schema         the schema of the first file
  * @param counts         the result of bo_table_count(); may be NULL for one file
- * @param want           the maximum number of rows to draw
- * @param[out] x         inputs, want x dim
- * @param[out] y         targets, want x targets; or NULL
- * @param[out] weights   weights of the rows, `want` numbers; or NULL
+ * @param count          the maximum number of rows to draw
+ * @param[out] x         inputs, count x dim
+ * @param[out] y         targets, count x targets; or NULL
+ * @param[out] weights   weights of the rows, `count` numbers; or NULL
  * @param[out] sampled   the number of rows drawn
  * @return as bo_data_load()
  */
 BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                                 const size_t *counts, size_t want, float *x, double *y, float *weights,
+                                 const size_t *counts, size_t count, float *x, double *y, float *weights,
                                  size_t *sampled);
 
 /** Draws a uniform sample of the training rows of a table as sparse rows, in one pass.
@@ -497,12 +497,12 @@ BO_API bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc,
  * @param context    the context
  * @param desc       the table
  * @param schema     the schema
- * @param want       the number of rows; fewer if the table has fewer
+ * @param count      the number of rows; fewer if the table has fewer
  * @param[out] out   the sample; release it with bo_data_destroy()
  * @return as bo_table_next()
  */
 BO_API bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                                        size_t want, bo_data **out);
+                                        size_t count, bo_data **out);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
@@ -598,12 +598,12 @@ BO_API bo_status bo_file_save(bo_context *context, const char *path, const void 
  *
  * @param context      the context
  * @param path         a regular file; "-" is standard input
- * @param most         the maximum number of bytes
+ * @param max_size     the maximum number of bytes
  * @param[out] bytes   the contents, followed by a NUL; release them with bo_free()
  * @param[out] size    the number of bytes without the NUL
- * @return BO_OK; BO_IO if the file cannot be read or is not regular; BO_FORMAT if it has more than `most` bytes
+ * @return BO_OK; BO_IO if the file cannot be read or is not regular; BO_FORMAT if it has more than `max_size` bytes
  */
-BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t most, void **bytes, size_t *size);
+BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t max_size, void **bytes, size_t *size);
 
 /** Copies a text that can be read only once, from standard input or a pipe, to a temporary file, so that it can be read
  * several times.

@@ -72,7 +72,7 @@ bo_memory_bound bo_process_memory(void);
 bo_memory_bound bo_process_address_space(void);
 /* Physical memory, or less if the cgroup has a limit. Memory counts when it is written. */
 bo_memory_bound bo_process_physical_memory(void);
-bo_memory_bound bo_usual_memory(void);
+bo_memory_bound bo_default_memory(void);
 /* BO_MEMORY if `what` needs more bytes than the limit; the message has both, the source of the limit, and the
  * advice. */
 bo_status bo_check_memory(bo_context *context, const char *what, double bytes, bo_memory_bound limit,

@@ -55,8 +55,8 @@ static bo_status start_threads(bo_context *context)
 bo_status bo_context_make(const bo_context_desc *desc, const struct bo_kernels *kernels, bo_context **out)
 {
     const char *trace = desc->trace ? desc->trace : getenv("BOCHNER_TRACE");
-    bo_context blank = {.allocator = desc->allocator};
-    bo_context *context = bo_alloc(&blank, 1, sizeof *context, "the context");
+    bo_context minimal = {.allocator = desc->allocator};
+    bo_context *context = bo_alloc(&minimal, 1, sizeof *context, "the context");
     if (!context) return BO_MEMORY;
     context->threads = desc->threads > 0 ? desc->threads : bo_available_cpus();
     context->log = desc->log;

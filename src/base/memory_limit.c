@@ -11,19 +11,19 @@
 #include <unistd.h>
 #include "base.h"
 
-enum { PATH_ROOM = 4096, TEXT_ROOM = 8192 };
+enum { PATH_SIZE = 4096, TEXT_SIZE = 8192 };
 
 /* Reads a small file of the system without allocating; what does not fit is cut off. False: it cannot be read. */
-static bool read_text(const char *path, char text[TEXT_ROOM])
+static bool read_text(const char *path, char text[TEXT_SIZE])
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
     size_t length = 0;
     ssize_t got;
     do {
-        got = read(file, text + length, TEXT_ROOM - 1 - length);
+        got = read(file, text + length, TEXT_SIZE - 1 - length);
         if (got > 0) length += (size_t)got;
-    } while (got > 0 && length < TEXT_ROOM - 1);
+    } while (got > 0 && length < TEXT_SIZE - 1);
     close(file);
     text[length] = 0;
     return length > 0;
@@ -34,7 +34,7 @@ static bool read_text(const char *path, char text[TEXT_ROOM])
 /* The number in a file; "max" and what is not a number mean no limit. */
 static size_t limit_in(const char *path)
 {
-    char text[TEXT_ROOM], *end;
+    char text[TEXT_SIZE], *end;
     if (!read_text(path, text)) return SIZE_MAX;
     errno = 0;
     const unsigned long long bytes = strtoull(text, &end, 10);
@@ -45,16 +45,16 @@ static size_t limit_in(const char *path)
  * missing, because the root of its hierarchy is what the container sees: the walk up ends there. */
 static size_t limit_of_group(const char *hierarchy, const char *group, const char *name)
 {
-    char path[PATH_ROOM], within[PATH_ROOM];
-    size_t least = SIZE_MAX;
+    char path[PATH_SIZE], within[PATH_SIZE];
+    size_t min_limit = SIZE_MAX;
     if ((size_t)snprintf(within, sizeof within, "%s", group) >= sizeof within) within[0] = 0;
     for (;;) {
         if ((size_t)snprintf(path, sizeof path, "%s%s/%s", hierarchy, within, name) < sizeof path) {
             const size_t limit = limit_in(path);
-            if (limit < least) least = limit;
+            if (limit < min_limit) min_limit = limit;
         }
         char *slash = strrchr(within, '/');
-        if (!slash) return least;
+        if (!slash) return min_limit;
         *slash = 0;
     }
 }
@@ -62,10 +62,10 @@ static size_t limit_of_group(const char *hierarchy, const char *group, const cha
 /* True if `controllers`, separated by commas and ended by a colon, contain "memory". */
 static bool has_memory(const char *controllers)
 {
-    const char word[] = "memory";
+    const char controller[] = "memory";
     for (const char *at = controllers;;) {
         const size_t length = strcspn(at, ",:");
-        if (length == sizeof word - 1 && memcmp(at, word, length) == 0) return true;
+        if (length == sizeof controller - 1 && memcmp(at, controller, length) == 0) return true;
         if (at[length] != ',') return false;
         at += length + 1;
     }
@@ -74,10 +74,10 @@ static bool has_memory(const char *controllers)
 /* A line is "number:controllers:/group"; version 2 has number 0 and no controllers. */
 size_t bo_cgroup_limit(const char *root)
 {
-    char path[PATH_ROOM], text[TEXT_ROOM], *rest = text;
-    size_t least = SIZE_MAX;
+    char path[PATH_SIZE], text[TEXT_SIZE], *rest = text;
+    size_t min_limit = SIZE_MAX;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    if (!read_text(path, text)) return least;
+    if (!read_text(path, text)) return min_limit;
     for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
         const char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group) continue;
@@ -86,9 +86,9 @@ size_t bo_cgroup_limit(const char *root)
         snprintf(path, sizeof path, "%s/sys/fs/cgroup%s", root, second ? "" : "/memory");
         const char *within = strcmp(group + 1, "/") == 0 ? "" : group + 1;
         const size_t limit = limit_of_group(path, within, second ? "memory.max" : "memory.limit_in_bytes");
-        if (limit < least) least = limit;
+        if (limit < min_limit) min_limit = limit;
     }
-    return least;
+    return min_limit;
 }
 
 /* ---- all limits -------------------------------------------------------------------------------------------------- */
@@ -112,10 +112,10 @@ bo_memory_bound bo_memory_bound_of(const bo_memory_facts *facts)
         [ADDRESS_SPACE] = left_of(facts->address_space, facts->mapped),
         [DATA] = left_of(facts->data, facts->mapped_data),
     };
-    bo_memory_bound least = {bytes[0], sources[0]};
+    bo_memory_bound tightest = {bytes[0], sources[0]};
     for (size_t i = 1; i < SOURCES; i++)
-        if (bytes[i] < least.bytes) least = (bo_memory_bound){bytes[i], sources[i]};
-    return least;
+        if (bytes[i] < tightest.bytes) tightest = (bo_memory_bound){bytes[i], sources[i]};
+    return tightest;
 }
 
 static size_t resource_limit(int resource)
@@ -129,7 +129,7 @@ static size_t resource_limit(int resource)
 /* /proc/self/statm counts pages: size, resident, shared, text, lib, data and stack. */
 static void measure_use(size_t page, bo_memory_facts *facts)
 {
-    char text[TEXT_ROOM];
+    char text[TEXT_SIZE];
     size_t size, data;
     if (!read_text("/proc/self/statm", text)) return;
     if (sscanf(text, "%zu %*u %*u %*u %*u %zu", &size, &data) != 2) return;
@@ -169,17 +169,17 @@ bo_memory_bound bo_process_physical_memory(void)
     return bo_memory_bound_of(&facts);
 }
 
-bo_memory_bound bo_usual_memory(void)
+bo_memory_bound bo_default_memory(void)
 {
     static const char *const parts[SOURCES] = {"three quarters of the physical memory",
                                                "three quarters of the cgroup memory limit",
                                                "three quarters of what the address-space limit, ulimit -v, leaves",
                                                "three quarters of what the data limit, ulimit -d, leaves"};
     const bo_memory_bound all = bo_process_memory();
-    bo_memory_bound usual = {all.bytes == SIZE_MAX ? (size_t)4 << 30 : all.bytes / 4 * 3, all.source};
+    bo_memory_bound bound = {all.bytes == SIZE_MAX ? (size_t)4 << 30 : all.bytes / 4 * 3, all.source};
     for (size_t i = 0; i < SOURCES; i++)
-        if (all.source == sources[i]) usual.source = parts[i];
-    return usual;
+        if (all.source == sources[i]) bound.source = parts[i];
+    return bound;
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */

@@ -3,9 +3,9 @@
 
 #include <ctype.h>
 
-static int plain(char letter)
+static int plain(char character)
 {
-    return letter == '_' ? '-' : tolower((unsigned char)letter);
+    return character == '_' ? '-' : tolower((unsigned char)character);
 }
 
 bool bo_same_name(const char *a, const char *b)

@@ -14,10 +14,10 @@ const char *bo_plugin_variable(const char *variable)
 
 /* Writes the directory of the file that is mapped at the address of this code, with a slash at the end. dladdr() is of
  * no use: for a program it returns argv[0], and for a library a path that may be relative. */
-static bool own_directory(char directory[BO_PLUGIN_PATH])
+static bool library_directory(char directory[BO_PLUGIN_PATH])
 {
-    static const char here = 0;
-    const uintptr_t address = (uintptr_t)&here;
+    static const char anchor = 0;
+    const uintptr_t address = (uintptr_t)&anchor;
     FILE *maps = fopen("/proc/self/maps", "re");
     char *line = NULL;
     size_t size = 0;
@@ -66,18 +66,19 @@ static bool find_named(const char *variable, const char *path, char text[BO_PLUG
 
 bool bo_plugin_find(const char *name, const char *variable, char text[BO_PLUGIN_TEXT])
 {
-    char own[BO_PLUGIN_PATH];
-    const char *wanted = bo_plugin_variable(variable);
-    if (wanted) return find_named(variable, wanted, text);
-    if (!own_directory(own)) {
+    char directory[BO_PLUGIN_PATH];
+    const char *requested = bo_plugin_variable(variable);
+    if (requested) return find_named(variable, requested, text);
+    if (!library_directory(directory)) {
         snprintf(text, BO_PLUGIN_TEXT, "/proc/self/maps does not tell where this program is; set %s to the path of %s",
                  variable, name);
         return false;
     }
-    snprintf(text, BO_PLUGIN_TEXT, "%s%s", own, name);
+    snprintf(text, BO_PLUGIN_TEXT, "%s%s", directory, name);
     if (exists(text)) return true;
-    snprintf(text, BO_PLUGIN_TEXT, "%s%s%s", own, installed(own), name);
+    snprintf(text, BO_PLUGIN_TEXT, "%s%s%s", directory, installed(directory), name);
     if (exists(text)) return true;
-    snprintf(text, BO_PLUGIN_TEXT, "neither %s%s nor %s%s%s exists", own, name, own, installed(own), name);
+    snprintf(text, BO_PLUGIN_TEXT, "neither %s%s nor %s%s%s exists", directory, name, directory, installed(directory),
+             name);
     return false;
 }

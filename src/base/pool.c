@@ -40,7 +40,7 @@ static double ticks(void)
 static const double patience = 1e-4;
 
 /* A worker. `asleep` is set under the mutex. */
-struct seat {
+struct slot {
     _Alignas(LINE) bo_pool *pool;
     int worker;
     pthread_mutex_t mutex;
@@ -58,7 +58,7 @@ struct bo_pool {
     int workers; /* excluding the calling thread, which is worker 0 */
     bool spins;  /* threads spin before they sleep */
     pthread_t *threads;
-    struct seat *seats;
+    struct slot *slots;
     pthread_mutex_t mutex; /* of the caller */
     pthread_cond_t done;
     bo_task_fn task;
@@ -126,35 +126,35 @@ static void pause_briefly(void)
 }
 
 /* True if there is a batch that this worker has not seen and may join, or if the pool is closing. */
-static bool has_news(bo_pool *pool, unsigned long seen)
+static bool is_signaled(bo_pool *pool, unsigned long seen)
 {
     unsigned long gate = atomic_load(&pool->gate);
     return ((gate & OPEN) && gate / BATCH != seen) || atomic_load(&pool->stop);
 }
 
-static void await_news(bo_pool *pool, struct seat *seat, unsigned long seen)
+static void await_signal(bo_pool *pool, struct slot *slot, unsigned long seen)
 {
     if (pool->spins) {
         const double end = ticks() + patience;
         do
             for (int i = 0; i < SPINS; i++) {
-                if (has_news(pool, seen)) return;
+                if (is_signaled(pool, seen)) return;
                 pause_briefly();
             }
         while (ticks() < end);
     }
-    pthread_mutex_lock(&seat->mutex);
-    atomic_store(&seat->asleep, true);
-    while (!has_news(pool, seen)) pthread_cond_wait(&seat->wake, &seat->mutex);
-    atomic_store(&seat->asleep, false);
-    pthread_mutex_unlock(&seat->mutex);
+    pthread_mutex_lock(&slot->mutex);
+    atomic_store(&slot->asleep, true);
+    while (!is_signaled(pool, seen)) pthread_cond_wait(&slot->wake, &slot->mutex);
+    atomic_store(&slot->asleep, false);
+    pthread_mutex_unlock(&slot->mutex);
 }
 
-static void wake(struct seat *seat)
+static void wake(struct slot *slot)
 {
-    pthread_mutex_lock(&seat->mutex);
-    pthread_cond_signal(&seat->wake);
-    pthread_mutex_unlock(&seat->mutex);
+    pthread_mutex_lock(&slot->mutex);
+    pthread_cond_signal(&slot->wake);
+    pthread_mutex_unlock(&slot->mutex);
 }
 
 /* Wakes up to two workers that sleep and have not been considered yet. The caller computes too, so a batch of n tasks
@@ -162,12 +162,12 @@ static void wake(struct seat *seat)
 static void wake_some(bo_pool *pool)
 {
     const size_t useful = pool->count - 1;
-    const int most = useful < (size_t)pool->workers ? (int)useful : pool->workers;
-    for (int woken = 0; woken < 2 && atomic_load_explicit(&pool->woken, memory_order_relaxed) < most;) {
+    const int max_woken = useful < (size_t)pool->workers ? (int)useful : pool->workers;
+    for (int woken = 0; woken < 2 && atomic_load_explicit(&pool->woken, memory_order_relaxed) < max_woken;) {
         const int index = atomic_fetch_add(&pool->woken, 1);
-        if (index >= most) return;
-        if (!atomic_load(&pool->seats[index].asleep)) continue;
-        wake(&pool->seats[index]);
+        if (index >= max_woken) return;
+        if (!atomic_load(&pool->slots[index].asleep)) continue;
+        wake(&pool->slots[index]);
         woken++;
     }
 }
@@ -196,15 +196,15 @@ static void leave(bo_pool *pool)
 
 static void *worker_main(void *arg)
 {
-    struct seat *seat = arg;
-    bo_pool *pool = seat->pool;
+    struct slot *slot = arg;
+    bo_pool *pool = slot->pool;
     unsigned long seen = 0;
     for (;;) {
-        await_news(pool, seat, seen);
+        await_signal(pool, slot, seen);
         if (atomic_load(&pool->stop)) return NULL;
         if (!join(pool, &seen)) continue;
         wake_some(pool);
-        work(pool, seat->worker);
+        work(pool, slot->worker);
         leave(pool);
     }
 }
@@ -225,20 +225,20 @@ bo_status bo_pool_create(bo_context *context, int threads, bo_pool **out)
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->done, NULL);
     pool->threads = bo_alloc(context, (size_t)threads, sizeof *pool->threads, "the thread pool");
-    pool->seats = bo_alloc(context, (size_t)threads, sizeof *pool->seats, "the thread pool");
-    if (!pool->threads || !pool->seats) {
+    pool->slots = bo_alloc(context, (size_t)threads, sizeof *pool->slots, "the thread pool");
+    if (!pool->threads || !pool->slots) {
         bo_pool_destroy(pool);
         return BO_MEMORY;
     }
     while (pool->workers < threads - 1) {
-        struct seat *seat = &pool->seats[pool->workers];
-        seat->pool = pool;
-        seat->worker = pool->workers + 1;
-        pthread_mutex_init(&seat->mutex, NULL);
-        pthread_cond_init(&seat->wake, NULL);
-        if (pthread_create(&pool->threads[pool->workers], NULL, worker_main, seat) != 0) {
-            pthread_mutex_destroy(&seat->mutex);
-            pthread_cond_destroy(&seat->wake);
+        struct slot *slot = &pool->slots[pool->workers];
+        slot->pool = pool;
+        slot->worker = pool->workers + 1;
+        pthread_mutex_init(&slot->mutex, NULL);
+        pthread_cond_init(&slot->wake, NULL);
+        if (pthread_create(&pool->threads[pool->workers], NULL, worker_main, slot) != 0) {
+            pthread_mutex_destroy(&slot->mutex);
+            pthread_cond_destroy(&slot->wake);
             break;
         }
         pool->workers++;
@@ -254,16 +254,16 @@ void bo_pool_destroy(bo_pool *pool)
 {
     if (!pool) return;
     atomic_store(&pool->stop, true);
-    for (int i = 0; i < pool->workers; i++) wake(&pool->seats[i]);
+    for (int i = 0; i < pool->workers; i++) wake(&pool->slots[i]);
     for (int i = 0; i < pool->workers; i++) {
         pthread_join(pool->threads[i], NULL);
-        pthread_mutex_destroy(&pool->seats[i].mutex);
-        pthread_cond_destroy(&pool->seats[i].wake);
+        pthread_mutex_destroy(&pool->slots[i].mutex);
+        pthread_cond_destroy(&pool->slots[i].wake);
     }
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->done);
     bo_free(pool->threads);
-    bo_free(pool->seats);
+    bo_free(pool->slots);
     bo_free(pool);
 }
 
@@ -334,7 +334,7 @@ static double batch_trial(bo_context *context)
 
 double bo_batch_seconds(bo_context *context)
 {
-    static const double least = 5e-7;
+    static const double min_seconds = 5e-7;
     int worker;
     if (!context->pool || bo_pool_inside(context, &worker)) return INFINITY;
     if (context->batch_seconds > 0 && ++context->batch_questions % QUESTIONS) return context->batch_seconds;
@@ -346,7 +346,7 @@ double bo_batch_seconds(bo_context *context)
         sorted[at] = seconds;
     }
     const double median = sorted[TRIALS / 2];
-    context->batch_seconds = median > least ? median : least;
+    context->batch_seconds = median > min_seconds ? median : min_seconds;
     return context->batch_seconds;
 }
 

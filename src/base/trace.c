@@ -21,10 +21,10 @@
 enum {
     LONGEST_NAME = 128, /* name of a span, including the terminator */
     DEEPEST = 32,       /* maximum nesting of spans; deeper spans are omitted */
-    MOST_EVENT = 4096,  /* maximum bytes of an event: a name with every byte escaped, facts, and the rest */
-    ROOM = BO_SIZE(1 << 16, 2 * MOST_EVENT),
-    LEAST_TASKS = 50 * 1000, /* ns; consecutive tasks shorter than this are merged into one event */
-    MOST_FILES = 1000,       /* maximum number of contexts that write traces with the same path at the same time */
+    MAX_EVENT = 4096,   /* maximum bytes of an event: a name with every byte escaped, facts, and the rest */
+    TRACK_BUFFER = BO_SIZE(1 << 16, 2 * MAX_EVENT),
+    MIN_TASKS_NS = 50 * 1000, /* ns; consecutive tasks shorter than this are merged into one event */
+    MAX_FILES = 1000,         /* maximum number of contexts that write traces with the same path at the same time */
 };
 static const uint64_t flush_after = 1000 * 1000 * 1000; /* ns */
 static const char tail[] = "\n]}\n";
@@ -46,7 +46,7 @@ typedef struct bo_trace_track {
     uint64_t latest, flushed;
     open_span open[DEEPEST];
     size_t used;
-    char text[ROOM + sizeof tail];
+    char text[TRACK_BUFFER + sizeof tail];
 } track;
 
 /* Invariant: `end` is the position of the next event; in a regular file the tail is stored there. */
@@ -185,12 +185,12 @@ static void flush_track(bo_trace *trace, track *t, uint64_t now)
 {
     pthread_mutex_lock(&trace->mutex);
     if (t->used > 0 && trace->end + t->used > trace->limit && !trace->full) {
-        char words[256];
-        const int length = snprintf(words, sizeof words,
+        char event[256];
+        const int length = snprintf(event, sizeof event,
                                     ",\n{\"name\":\"the trace is full: later events are omitted\",\"ph\":\"i\","
                                     "\"s\":\"g\",\"ts\":%llu,\"pid\":%ld,\"tid\":1}",
                                     (unsigned long long)(now / 1000), (long)getpid());
-        put_piece(trace, words, (size_t)length);
+        put_piece(trace, event, (size_t)length);
         trace->full = true;
     }
     if (t->used > 0) put_piece(trace, t->text, t->used);
@@ -254,7 +254,7 @@ static void name_track(track *t)
 
 static void put_event(bo_trace *trace, track *t, const open_span *span, uint64_t end, const bo_trace_facts *facts)
 {
-    if (t->used + MOST_EVENT > ROOM) flush_track(trace, t, end);
+    if (t->used + MAX_EVENT > TRACK_BUFFER) flush_track(trace, t, end);
     if (!t->named) name_track(t);
     char *out = t->text;
     size_t at = put_head(t, span->name, "X");
@@ -270,7 +270,7 @@ static void put_event(bo_trace *trace, track *t, const open_span *span, uint64_t
         at = put_constant(out, at + facts->used, "}");
     }
     t->used = put_constant(out, at, "}");
-    assert(t->used <= ROOM);
+    assert(t->used <= TRACK_BUFFER);
 }
 
 static track *add_track(bo_context *context, bo_trace *trace, bool branch)
@@ -393,7 +393,7 @@ void bo_trace_task(bo_trace *trace, const char *job, int worker, size_t index, b
     const uint64_t now = next_end(trace->workers[worker]);
     if (tasks->count++ == 0) tasks->first = index;
     tasks->end = now;
-    if (now - tasks->start >= LEAST_TASKS) put_tasks(trace, job, worker, tasks, now);
+    if (now - tasks->start >= MIN_TASKS_NS) put_tasks(trace, job, worker, tasks, now);
 }
 
 void bo_trace_tasks_end(bo_trace *trace, const char *job, int worker, bo_trace_tasks *tasks)
@@ -407,10 +407,10 @@ void bo_trace_tasks_end(bo_trace *trace, const char *job, int worker, bo_trace_t
 static char *numbered(bo_context *context, const char *path, int number)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
-    const size_t stem = dot && dot != name ? (size_t)(dot - path) : strlen(path), room = strlen(path) + 16;
-    char *out = bo_alloc(context, room, 1, "the trace");
-    if (out && number == 1) snprintf(out, room, "%s", path);
-    if (out && number > 1) snprintf(out, room, "%.*s.%d%s", (int)stem, path, number, path + stem);
+    const size_t stem = dot && dot != name ? (size_t)(dot - path) : strlen(path), size = strlen(path) + 16;
+    char *out = bo_alloc(context, size, 1, "the trace");
+    if (out && number == 1) snprintf(out, size, "%s", path);
+    if (out && number > 1) snprintf(out, size, "%.*s.%d%s", (int)stem, path, number, path + stem);
     return out;
 }
 
@@ -418,7 +418,7 @@ static char *numbered(bo_context *context, const char *path, int number)
  * are in use. */
 static bo_status open_file(bo_context *context, bo_trace *trace, const char *path)
 {
-    for (int number = 1; number <= MOST_FILES; number++) {
+    for (int number = 1; number <= MAX_FILES; number++) {
         struct stat info;
         bo_free(trace->path);
         trace->path = numbered(context, path, number);
@@ -438,13 +438,13 @@ static bo_status open_file(bo_context *context, bo_trace *trace, const char *pat
 
 static bo_status begin_file(bo_trace *trace)
 {
-    char words[256];
+    char event[256];
     const int length =
-        snprintf(words, sizeof words,
+        snprintf(event, sizeof event,
                  "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\","
                  "\"pid\":%ld,\"tid\":1,\"args\":{\"name\":\"bochner\"}}",
                  (long)getpid());
-    put_piece(trace, words, (size_t)length);
+    put_piece(trace, event, (size_t)length);
     errno = trace->error;
     return trace->error ? BO_IO : BO_OK;
 }
@@ -493,16 +493,16 @@ bo_status bo_trace_share(bo_context *context, bo_context *branch)
     bo_trace *trace = context->trace;
     if (!trace) return BO_OK;
     pthread_mutex_lock(&trace->mutex);
-    track *own = trace->idle;
-    if (own)
-        trace->idle = own->next;
+    track *available = trace->idle;
+    if (available)
+        trace->idle = available->next;
     else
-        own = add_track(context, trace, true);
-    if (own) trace->users++;
+        available = add_track(context, trace, true);
+    if (available) trace->users++;
     pthread_mutex_unlock(&trace->mutex);
-    if (!own) return BO_MEMORY;
+    if (!available) return BO_MEMORY;
     branch->trace = trace;
-    branch->track = own;
+    branch->track = available;
     return BO_OK;
 }
 
@@ -525,9 +525,9 @@ void bo_trace_close(bo_context *context)
         for (int i = 0; i < trace->threads; i++) finish_track(trace, trace->workers[i]);
     pthread_mutex_lock(&trace->mutex);
     if (context->track) {
-        track *own = context->track;
-        own->next = trace->idle;
-        trace->idle = own;
+        track *t = context->track;
+        t->next = trace->idle;
+        trace->idle = t;
     }
     const bool last = --trace->users == 0;
     pthread_mutex_unlock(&trace->mutex);

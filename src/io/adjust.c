@@ -36,8 +36,9 @@ bo_status bo_adjustment_create(bo_context *context, const bo_schema *schema, siz
     out->moments = bo_alloc(context, folds * length * length, sizeof(double), "a linear model");
     out->constant = bo_alloc(context, sets * out->width, sizeof(double), "a linear model");
     out->means = bo_alloc(context, sets * out->width, sizeof(double), "a linear model");
-    out->slopes = bo_alloc(context, sets * out->width * out->inputs, sizeof(double), "a linear model");
-    return out->origin && out->row && out->moments && out->constant && out->means && out->slopes ? BO_OK : BO_MEMORY;
+    out->coefficients = bo_alloc(context, sets * out->width * out->inputs, sizeof(double), "a linear model");
+    return out->origin && out->row && out->moments && out->constant && out->means && out->coefficients ? BO_OK
+                                                                                                       : BO_MEMORY;
 }
 
 void bo_adjustment_free(bo_adjustment *a)
@@ -48,7 +49,7 @@ void bo_adjustment_free(bo_adjustment *a)
     bo_free(a->moments);
     bo_free(a->constant);
     bo_free(a->means);
-    bo_free(a->slopes);
+    bo_free(a->coefficients);
     *a = (bo_adjustment){0};
 }
 
@@ -112,15 +113,15 @@ static void solve_set(bo_adjustment *a, size_t set, const double *m, double *c)
     const bool solvable = factor(c, n);
     for (size_t k = 0; k < a->width; ++k) {
         const size_t target = 1 + n + k, at = set * a->width + k;
-        double *slopes = a->slopes + at * n;
+        double *coefficients = a->coefficients + at * n;
         for (size_t i = 0; i < n; ++i)
-            slopes[i] = solvable ? m[(1 + i) * length + target] - m[1 + i] * m[target] / rows : 0;
-        if (solvable) solve(c, n, slopes);
+            coefficients[i] = solvable ? m[(1 + i) * length + target] - m[1 + i] * m[target] / rows : 0;
+        if (solvable) solve(c, n, coefficients);
         a->means[at] = a->origin[target] + m[target] / rows;
         a->constant[at] = a->means[at];
         for (size_t i = 0; i < n; ++i) {
-            if (!isfinite(slopes[i])) slopes[i] = 0;
-            a->constant[at] -= slopes[i] * (a->origin[1 + i] + m[1 + i] / rows);
+            if (!isfinite(coefficients[i])) coefficients[i] = 0;
+            a->constant[at] -= coefficients[i] * (a->origin[1 + i] + m[1 + i] / rows);
         }
     }
 }
@@ -146,6 +147,6 @@ double bo_adjustment_residual(const bo_adjustment *a, size_t set, const float *x
 {
     const size_t at = set * a->width + k;
     double residual = target - a->constant[at];
-    for (size_t i = 0; i < a->inputs; ++i) residual -= a->slopes[at * a->inputs + i] * (double)x[a->columns[i]];
+    for (size_t i = 0; i < a->inputs; ++i) residual -= a->coefficients[at * a->inputs + i] * (double)x[a->columns[i]];
     return residual;
 }

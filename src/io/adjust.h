@@ -8,13 +8,13 @@
 
 /* Set s < folds is fitted without the rows of fold s, and set `folds` with all rows. */
 typedef struct bo_adjustment {
-    size_t folds, width;       /* width: numbers that are modeled, as bo_schema_code_width */
-    size_t inputs, *columns;   /* columns of x that are used */
-    double *origin;            /* of inputs and targets: a row, for precision */
-    double *moments;           /* folds x (1 + inputs + width)²: sums of products of 1, inputs and targets */
-    double *constant, *slopes; /* (folds + 1) x width, (folds + 1) x width x inputs */
-    double *means;             /* (folds + 1) x width: the means of the targets */
-    double *row;               /* 1 + inputs + width numbers */
+    size_t folds, width;             /* width: numbers that are modeled, as bo_schema_code_width */
+    size_t inputs, *columns;         /* columns of x that are used */
+    double *origin;                  /* of inputs and targets: a row, for precision */
+    double *moments;                 /* folds x (1 + inputs + width)²: sums of products of 1, inputs and targets */
+    double *constant, *coefficients; /* (folds + 1) x width, (folds + 1) x width x inputs */
+    double *means;                   /* (folds + 1) x width: the means of the targets */
+    double *row;                     /* 1 + inputs + width numbers */
     bool started;
 } bo_adjustment;
 

@@ -259,18 +259,18 @@ bo_status bo_reader_next_raw(bo_context *context, bo_reader *reader, size_t max_
 {
     const size_t stride = reader->columns * reader->array.item, left = reader->rows - reader->next_row;
     /* In Fortran order every column is one read(), so blocks are longer. */
-    size_t most = ((size_t)BO_RAW_BLOCK << (reader->array.by_column ? 4 : 0)) / stride;
-    if (most == 0) most = 1;
-    if (most > max_rows) most = max_rows;
-    if (most > left) most = left;
+    size_t count = ((size_t)BO_RAW_BLOCK << (reader->array.by_column ? 4 : 0)) / stride;
+    if (count == 0) count = 1;
+    if (count > max_rows) count = max_rows;
+    if (count > left) count = left;
     *rows = 0;
-    if (most == 0) return reader->rows == 0 ? check_end(context, reader) : BO_OK;
-    BO_TRY(grow(context, &reader->raw, &reader->raw_capacity, most * stride));
-    BO_TRY(reader->array.by_column ? read_by_column(context, reader, most) : read_by_row(context, reader, most));
-    reader->next_row += most;
+    if (count == 0) return reader->rows == 0 ? check_end(context, reader) : BO_OK;
+    BO_TRY(grow(context, &reader->raw, &reader->raw_capacity, count * stride));
+    BO_TRY(reader->array.by_column ? read_by_column(context, reader, count) : read_by_row(context, reader, count));
+    reader->next_row += count;
     if (reader->next_row == reader->rows) BO_TRY(check_end(context, reader));
     *raw = reader->raw;
-    *rows = most;
+    *rows = count;
     return BO_OK;
 }
 
@@ -384,12 +384,12 @@ static void permuted_next(bo_permuted *permuted, const bo_array *array)
 
 /* `raw` and `converted` are buffers for `room` numbers each. */
 static bo_status read_pieces(bo_context *context, bo_bytes *bytes, const bo_array_layout *layout, bo_array *array,
-                             unsigned char *raw, float *converted, size_t room, const char *promise)
+                             unsigned char *raw, float *converted, size_t capacity, const char *promise)
 {
     bo_permuted permuted;
     permuted_begin(&permuted, array);
     for (size_t done = 0; done < array->count;) {
-        const size_t piece = array->count - done < room ? array->count - done : room;
+        const size_t piece = array->count - done < capacity ? array->count - done : capacity;
         BO_TRY(read_exactly(context, bytes, raw, piece * layout->item, promise));
         bo_convert_f32(layout, raw, piece, layout->by_column ? converted : array->values + done);
         for (size_t i = 0; layout->by_column && i < piece; ++i, permuted_next(&permuted, array))
@@ -403,12 +403,13 @@ static bo_status read_pieces(bo_context *context, bo_bytes *bytes, const bo_arra
 static bo_status read_converted(bo_context *context, bo_bytes *bytes, const bo_array_layout *layout, bo_array *array,
                                 const char *promise)
 {
-    const size_t most = BO_RAW_BLOCK / layout->item, room = array->count < most ? array->count : most;
-    unsigned char *raw = bo_alloc_raw(context, room, layout->item, "a piece of an array");
+    const size_t max_numbers = BO_RAW_BLOCK / layout->item,
+                 capacity = array->count < max_numbers ? array->count : max_numbers;
+    unsigned char *raw = bo_alloc_raw(context, capacity, layout->item, "a piece of an array");
     float *converted =
-        raw ? bo_alloc_raw(context, layout->by_column ? room : 0, sizeof *converted, "a piece of an array") : NULL;
+        raw ? bo_alloc_raw(context, layout->by_column ? capacity : 0, sizeof *converted, "a piece of an array") : NULL;
     bo_status status =
-        converted ? read_pieces(context, bytes, layout, array, raw, converted, room, promise) : BO_MEMORY;
+        converted ? read_pieces(context, bytes, layout, array, raw, converted, capacity, promise) : BO_MEMORY;
     bo_free(converted);
     bo_free(raw);
     return status;

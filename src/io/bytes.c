@@ -50,18 +50,18 @@ static bo_status wait_for_bytes(bo_context *context, const bo_bytes *bytes)
     }
 }
 
-static bo_status read_raw(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got)
+static bo_status read_raw(bo_context *context, bo_bytes *bytes, void *data, size_t size, size_t *got)
 {
     *got = 0;
     if (bytes->memory) {
         size_t left = (size_t)(bytes->raw_size - bytes->raw_at);
-        *got = want < left ? want : left;
+        *got = size < left ? size : left;
         memcpy(data, bytes->memory + bytes->raw_at, *got);
         bytes->raw_at += *got;
         return BO_OK;
     }
-    while (*got < want) {
-        size_t piece = want - *got < ((size_t)1 << 30) ? want - *got : (size_t)1 << 30;
+    while (*got < size) {
+        size_t piece = size - *got < ((size_t)1 << 30) ? size - *got : (size_t)1 << 30;
         char *to = (char *)data + *got;
         if (!bytes->regular) BO_TRY(wait_for_bytes(context, bytes));
         ssize_t n = bytes->regular ? pread(bytes->fd, to, piece, (off_t)bytes->raw_at) : read(bytes->fd, to, piece);
@@ -74,10 +74,10 @@ static bo_status read_raw(bo_context *context, bo_bytes *bytes, void *data, size
     return BO_OK;
 }
 
-static bo_status read_inflated(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got)
+static bo_status read_inflated(bo_context *context, bo_bytes *bytes, void *data, size_t size, size_t *got)
 {
     *got = 0;
-    while (*got < want) {
+    while (*got < size) {
         if (bytes->raw_begin == bytes->raw_end) {
             bytes->raw_begin = 0;
             BO_TRY(read_raw(context, bytes, bytes->raw, BO_RAW_BYTES, &bytes->raw_end));
@@ -85,7 +85,7 @@ static bo_status read_inflated(bo_context *context, bo_bytes *bytes, void *data,
         size_t eaten, made;
         bool ended;
         BO_TRY(bo_inflater_run(context, bytes->inflater, bytes->path, bytes->raw + bytes->raw_begin,
-                               bytes->raw_end - bytes->raw_begin, (unsigned char *)data + *got, want - *got, &eaten,
+                               bytes->raw_end - bytes->raw_begin, (unsigned char *)data + *got, size - *got, &eaten,
                                &made, &ended));
         bytes->raw_begin += eaten;
         *got += made;
@@ -102,18 +102,18 @@ static bo_status count_made(bo_context *context, bo_bytes *bytes, size_t count)
         return bo_input_too_large(context, bytes->path, limits->bytes + 1, true, limits->bytes);
     bytes->made += count;
     if (!bytes->compressed || !limits->whole || bytes->made <= BO_RATIO_BYTES ||
-        bytes->made / BO_MOST_RATIO <= bytes->raw_at)
+        bytes->made / BO_MAX_RATIO <= bytes->raw_at)
         return BO_OK;
     return bo_fail(
         context, BO_FORMAT,
         "%s: the gzip data expands to more than %d times its size; decompress the file first if it is correct",
-        bytes->path, BO_MOST_RATIO);
+        bytes->path, BO_MAX_RATIO);
 }
 
-static bo_status read_plain(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got)
+static bo_status read_plain(bo_context *context, bo_bytes *bytes, void *data, size_t size, size_t *got)
 {
-    BO_TRY(bytes->compressed ? read_inflated(context, bytes, data, want, got)
-                             : read_raw(context, bytes, data, want, got));
+    BO_TRY(bytes->compressed ? read_inflated(context, bytes, data, size, got)
+                             : read_raw(context, bytes, data, size, got));
     return count_made(context, bytes, *got);
 }
 
@@ -333,20 +333,20 @@ double bo_bytes_progress(const bo_bytes *bytes, double *total)
     return (double)bytes->raw_at;
 }
 
-bo_status bo_bytes_peek(bo_context *context, bo_bytes *bytes, size_t want, const unsigned char **data, size_t *have)
+bo_status bo_bytes_peek(bo_context *context, bo_bytes *bytes, size_t size, const unsigned char **data, size_t *have)
 {
-    if (bytes->end - bytes->begin < want) {
+    if (bytes->end - bytes->begin < size) {
         if (bytes->begin > 0) memmove(bytes->ahead, bytes->ahead + bytes->begin, bytes->end - bytes->begin);
         bytes->end -= bytes->begin;
         bytes->begin = 0;
-        if (bytes->capacity < want) {
-            unsigned char *larger = bo_realloc(context, bytes->ahead, want, 1, "a look-ahead buffer");
+        if (bytes->capacity < size) {
+            unsigned char *larger = bo_realloc(context, bytes->ahead, size, 1, "a look-ahead buffer");
             if (!larger) return BO_MEMORY;
             bytes->ahead = larger;
-            bytes->capacity = want;
+            bytes->capacity = size;
         }
         size_t got;
-        BO_TRY(read_plain(context, bytes, bytes->ahead + bytes->end, want - bytes->end, &got));
+        BO_TRY(read_plain(context, bytes, bytes->ahead + bytes->end, size - bytes->end, &got));
         bytes->end += got;
     }
     *data = bytes->ahead + bytes->begin;
@@ -354,14 +354,14 @@ bo_status bo_bytes_peek(bo_context *context, bo_bytes *bytes, size_t want, const
     return BO_OK;
 }
 
-bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got)
+bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t size, size_t *got)
 {
     size_t ready = bytes->end - bytes->begin, more = 0;
-    if (ready > want) ready = want;
+    if (ready > size) ready = size;
     if (ready) memcpy(data, bytes->ahead + bytes->begin, ready);
     bytes->begin += ready;
     *got = ready;
-    if (ready < want) BO_TRY(read_plain(context, bytes, (unsigned char *)data + ready, want - ready, &more));
+    if (ready < size) BO_TRY(read_plain(context, bytes, (unsigned char *)data + ready, size - ready, &more));
     *got += more;
     return BO_OK;
 }
@@ -402,15 +402,15 @@ static bo_status grow(bo_context *context, const bo_bytes *bytes, char **text, s
 {
     enum { FIRST = BO_SIZE(1 << 16, 16), LARGE = 1 << 24 }; /* the limits are not queried for small inputs */
     const uint64_t known = bo_bytes_seekable(bytes) ? bytes->raw_size : 0;
-    const uint64_t most = bytes->limits.bytes < UINT64_MAX - 2 ? bytes->limits.bytes + 2 : UINT64_MAX;
-    uint64_t wanted = *capacity ? 2 * (uint64_t)*capacity : known + FIRST;
-    if (wanted > most) wanted = most; /* one byte more than allowed, and a NUL */
-    if (wanted >= LARGE)
-        BO_TRY(bo_check_memory(context, bytes->path, (double)wanted, bo_usual_memory(), "use a smaller file"));
-    char *larger = bo_realloc(context, *text, (size_t)wanted, 1, bytes->path);
+    const uint64_t max_capacity = bytes->limits.bytes < UINT64_MAX - 2 ? bytes->limits.bytes + 2 : UINT64_MAX;
+    uint64_t requested = *capacity ? 2 * (uint64_t)*capacity : known + FIRST;
+    if (requested > max_capacity) requested = max_capacity; /* one byte more than allowed, and a NUL */
+    if (requested >= LARGE)
+        BO_TRY(bo_check_memory(context, bytes->path, (double)requested, bo_default_memory(), "use a smaller file"));
+    char *larger = bo_realloc(context, *text, (size_t)requested, 1, bytes->path);
     if (!larger) return BO_MEMORY;
     *text = larger;
-    *capacity = (size_t)wanted;
+    *capacity = (size_t)requested;
     return BO_OK;
 }
 
@@ -425,8 +425,8 @@ bo_status bo_bytes_rest(bo_context *context, bo_bytes *bytes, char **out, size_t
         if (used + 1 >= capacity) status = grow(context, bytes, &text, &capacity);
         if (status == BO_OK) status = bo_progress(context, "reading", done, total);
         if (status != BO_OK) break;
-        const size_t room = capacity - 1 - used;
-        status = bo_bytes_read(context, bytes, text + used, room < PIECE ? room : PIECE, &got);
+        const size_t remaining = capacity - 1 - used;
+        status = bo_bytes_read(context, bytes, text + used, remaining < PIECE ? remaining : PIECE, &got);
         used += got;
     }
     if (status != BO_OK) {
@@ -449,12 +449,12 @@ bo_status bo_bytes_text(bo_context *context, const char *path, const bo_limits *
     return status;
 }
 
-bo_status bo_file_load(bo_context *context, const char *path, size_t most, void **bytes, size_t *size)
+bo_status bo_file_load(bo_context *context, const char *path, size_t max_size, void **bytes, size_t *size)
 {
     if (bytes) *bytes = NULL;
     if (size) *size = 0;
     BO_REQUIRE(context, path, bytes, size);
-    const bo_limits limits = {.bytes = most, .streams = strcmp(path, "-") == 0, .raw = true};
+    const bo_limits limits = {.bytes = max_size, .streams = strcmp(path, "-") == 0, .raw = true};
     char *text = NULL;
     const bo_status status = bo_bytes_text(context, path, &limits, &text, size);
     *bytes = text;

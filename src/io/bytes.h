@@ -35,11 +35,11 @@ uint64_t bo_bytes_bound(const bo_bytes *bytes);
 /* Bytes of the file read so far, and its size (0: unknown); compressed bytes for gzip. */
 double bo_bytes_progress(const bo_bytes *bytes, double *total);
 
-/* Looks ahead without consuming: at least `want` bytes, fewer only at the end of the input. Valid until the next
+/* Looks ahead without consuming: at least `size` bytes, fewer only at the end of the input. Valid until the next
  * call. */
-bo_status bo_bytes_peek(bo_context *context, bo_bytes *bytes, size_t want, const unsigned char **data, size_t *have);
+bo_status bo_bytes_peek(bo_context *context, bo_bytes *bytes, size_t size, const unsigned char **data, size_t *have);
 /* *got < want only at the end of the input. */
-bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t want, size_t *got);
+bo_status bo_bytes_read(bo_context *context, bo_bytes *bytes, void *data, size_t size, size_t *got);
 /* Reads exactly `size` bytes from `offset`; does not move the position of bo_bytes_read. */
 bo_status bo_bytes_read_at(bo_context *context, bo_bytes *bytes, uint64_t offset, void *data, size_t size);
 bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes);

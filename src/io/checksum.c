@@ -56,17 +56,17 @@ void bo_xxh64_start(bo_xxh64 *hash)
 void bo_xxh64_add(bo_xxh64 *hash, const void *bytes, size_t size)
 {
     const unsigned char *from = bytes;
-    const size_t used = hash->size % BLOCK, room = BLOCK - used;
+    const size_t used = hash->size % BLOCK, remaining = BLOCK - used;
     hash->size += size;
-    if (size < room) {
+    if (size < remaining) {
         if (size) memcpy(hash->block + used, from, size);
         return;
     }
     if (used) {
-        memcpy(hash->block + used, from, room);
+        memcpy(hash->block + used, from, remaining);
         add_blocks(hash, hash->block, 1);
-        from += room;
-        size -= room;
+        from += remaining;
+        size -= remaining;
     }
     add_blocks(hash, from, size / BLOCK);
     memcpy(hash->block, from + size / BLOCK * BLOCK, size % BLOCK);
@@ -128,11 +128,11 @@ void bo_checksum_add(bo_checksum *sum, const void *bytes, size_t size)
 {
     const char *from = bytes;
     while (size > 0) {
-        const size_t room = PIECE - (size_t)sum->piece.size, part = size < room ? size : room;
+        const size_t remaining = PIECE - (size_t)sum->piece.size, part = size < remaining ? size : remaining;
         bo_xxh64_add(&sum->piece, from, part);
         from += part;
         size -= part;
-        if (part < room) continue;
+        if (part < remaining) continue;
         add_hash(&sum->whole, bo_xxh64_end(&sum->piece));
         bo_xxh64_start(&sum->piece);
     }

@@ -133,12 +133,12 @@ static code_moments add_moments(const bo_column *column, const bo_code_sums *sum
 /* m of the comment at the top; large if the categories do not differ. */
 static double shrinkage(const code_moments *m)
 {
-    const double most = 1e6, k = m->categories;
-    if (m->rows <= k || k < 2) return most;
+    const double max_shrinkage = 1e6, k = m->categories;
+    if (m->rows <= k || k < 2) return max_shrinkage;
     const double inside = fmax(m->square - m->between, 0) / (m->rows - k);
     const double size = (m->rows - m->pairs / m->rows) / (k - 1);
     const double across = (m->between - m->sum * m->sum / m->rows - (k - 1) * inside) / size;
-    return across > inside / most ? inside / across : most;
+    return across > inside / max_shrinkage ? inside / across : max_shrinkage;
 }
 
 /* The codes of a column in one set: (categories + 1) x width. */

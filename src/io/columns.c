@@ -12,10 +12,10 @@
 
 int bo_truth_read(const char *text, int *family)
 {
-    static const char *const words[][2] = {{"false", "true"}, {"no", "yes"}, {"f", "t"}, {"n", "y"}};
+    static const char *const names[][2] = {{"false", "true"}, {"no", "yes"}, {"f", "t"}, {"n", "y"}};
     for (int i = 0; i < 4; ++i)
         for (int truth = 0; truth < 2; ++truth)
-            if (strcasecmp(text, words[i][truth]) == 0) {
+            if (strcasecmp(text, names[i][truth]) == 0) {
                 *family = i;
                 return truth;
             }
@@ -171,7 +171,7 @@ static bo_status become_text(bo_context *context, bo_fit *fit, const bo_cell *ce
     bo_collector *collector = &fit->collectors[cell->column];
     if (fit->refuse_text) return refuse_text(context, cell);
     fit->schema->columns[cell->column].kind = BO_COLUMN_CATEGORY;
-    collector->late = collector->numbers + collector->words + collector->infinite > 0;
+    collector->late = collector->numbers + collector->missing_texts + collector->infinite > 0;
     fit->second_pass |= collector->late;
     bo_note_cell(&collector->odd, cell);
     return BO_OK;
@@ -209,9 +209,9 @@ bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cel
     if (number && isfinite(cell->value)) text = NULL;     /* a code */
     if (!text && isinf(cell->value)) return refuse_infinite(context, cell->reader, cell->row, cell->line, cell->column);
     if (!text && isnan(cell->value)) return observe_missing(context, fit, cell);
-    if (text && bo_is_missing_word(text)) { /* the kind of the column will decide what it is */
-        ++collector->words;
-        bo_note_cell(&collector->first_word, cell);
+    if (text && bo_is_missing_text(text)) { /* the kind of the column will decide what it is */
+        ++collector->missing_texts;
+        bo_note_cell(&collector->first_missing, cell);
     } else if (text && number && isinf(cell->value)) {
         ++collector->infinite;
         bo_note_cell(&collector->first_infinite, cell);
@@ -248,8 +248,8 @@ static bool is_numbered(const bo_fit *fit, const bo_column *column, const bo_col
     const double range = collector->high - collector->low + 1, all = (double)rows;
     const bool different = !collector->repeated && range >= all;
     if (collector->is_index && different && collector->low >= 0)
-        if (rows >= BO_NUMBERED_LEAST || range <= BO_INDEX_MOST * all) return true;
-    if (rows < BO_NUMBERED_LEAST) return false;
+        if (rows >= BO_MIN_NUMBERED_ROWS || range <= BO_MAX_INDEX_RATIO * all) return true;
+    if (rows < BO_MIN_NUMBERED_ROWS) return false;
     if (collector->names_rows && !collector->is_index && different) return true;
     if (range != all) return false;
     uint64_t print = 0;
@@ -261,10 +261,10 @@ static bool is_numbered(const bo_fit *fit, const bo_column *column, const bo_col
 static bool is_nearly_unique(const bo_column *column, const bo_collector *collector)
 {
     const size_t seen = collector->full_at ? collector->full_at : collector->numbers + collector->texts;
-    return column->categories.count > BO_UNIQUE_LEAST && 2 * column->categories.count > seen;
+    return column->categories.count > BO_MIN_UNIQUE_VALUES && 2 * column->categories.count > seen;
 }
 
-static void leave_out(bo_column *column, bo_omission why)
+static void omit(bo_column *column, bo_omission why)
 {
     column->kind = BO_COLUMN_UNUSED;
     column->why = why;
@@ -290,7 +290,7 @@ static bool find_date_form(const bo_collector *collector, bo_date_form *form, bo
 /* Few texts among many different numbers are mistakes; among few numbers they may be categories, as in 0, 1, 2, 3+. */
 static bool has_odd_text(const bo_column *column, const bo_collector *collector)
 {
-    return !collector->kept && collector->numbers >= 9 * collector->texts && column->categories.count > BO_ONE_HOT_MOST;
+    return !collector->kept && collector->numbers >= 9 * collector->texts && column->categories.count > BO_MAX_ONE_HOT;
 }
 
 static bo_status refuse_odd_text(bo_context *context, const bo_collector *collector, const bo_reader *reader,
@@ -305,12 +305,12 @@ static bo_status refuse_odd_text(bo_context *context, const bo_collector *collec
 }
 
 /* Words are missing values in a column of numbers, dates or truth values. */
-static bo_status settle_words(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
+static bo_status settle_missing(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     const bo_collector *collector = &fit->collectors[index];
-    fit->schema->columns[index].missing += collector->words;
-    if (collector->words == 0 || may_miss(fit)) return BO_OK;
-    return refuse_missing(context, reader, collector->first_word.row, collector->first_word.line, index);
+    fit->schema->columns[index].missing += collector->missing_texts;
+    if (collector->missing_texts == 0 || may_miss(fit)) return BO_OK;
+    return refuse_missing(context, reader, collector->first_missing.row, collector->first_missing.line, index);
 }
 
 /* The first cell that is no date in this form. */
@@ -336,7 +336,7 @@ static bo_status become_dates(bo_context *context, const bo_fit *fit, const bo_r
     column->has_time = collector->has_time;
     column->missing += invalid;
     bo_categories_free(&column->categories);
-    BO_TRY(settle_words(context, fit, reader, index));
+    BO_TRY(settle_missing(context, fit, reader, index));
     if (invalid == 0) return BO_OK;
     const bo_noted_cell *first = first_invalid(collector, form);
     char place[BO_PLACE_TEXT];
@@ -368,7 +368,7 @@ static bo_status settle_empty(bo_context *context, const bo_fit *fit, const bo_r
 {
     char label[BO_COLUMN_TEXT];
     if (fit->desc->impute == BO_IMPUTE_AUTO) {
-        leave_out(&fit->schema->columns[index], BO_OMIT_EMPTY);
+        omit(&fit->schema->columns[index], BO_OMIT_EMPTY);
         return BO_OK;
     }
     return bo_fail(context, BO_FORMAT, "%s: %s: expected at least one value to impute from, found only missing values",
@@ -393,7 +393,7 @@ static bo_status settle_text(bo_context *context, const bo_fit *fit, const bo_re
     if (collector->numbers + collector->infinite == 0 && collector->truths) {
         column->kind = BO_COLUMN_BOOLEAN;
         bo_categories_free(&column->categories);
-        return settle_words(context, fit, reader, index);
+        return settle_missing(context, fit, reader, index);
     }
     if (dates)
         bo_log(
@@ -403,12 +403,12 @@ static bo_status settle_text(bo_context *context, const bo_fit *fit, const bo_re
             bo_reader_path(reader), bo_reader_column_label(reader, index, label), collector->odd.text);
     else
         warn_mixed_dates(context, collector, reader, index, form);
-    collector->texts += collector->words + collector->infinite;
+    collector->texts += collector->missing_texts + collector->infinite;
     if (!collector->kept && is_nearly_unique(column, collector))
-        leave_out(column, BO_OMIT_UNIQUE);
-    else if (column->categories.count > BO_ONE_HOT_MOST && !encodes)
-        leave_out(column, BO_OMIT_UNTARGETED);
-    else if (column->categories.count > BO_ONE_HOT_MOST)
+        omit(column, BO_OMIT_UNIQUE);
+    else if (column->categories.count > BO_MAX_ONE_HOT && !encodes)
+        omit(column, BO_OMIT_UNTARGETED);
+    else if (column->categories.count > BO_MAX_ONE_HOT)
         column->kind = BO_COLUMN_ENCODED;
     return BO_OK;
 }
@@ -419,22 +419,22 @@ static bo_status settle_numbers(bo_context *context, const bo_fit *fit, const bo
     const bo_collector *collector = &fit->collectors[index];
     if (collector->infinite)
         return refuse_infinite(context, reader, collector->first_infinite.row, collector->first_infinite.line, index);
-    BO_TRY(settle_words(context, fit, reader, index));
+    BO_TRY(settle_missing(context, fit, reader, index));
     return fit->schema->columns[index].missing && collector->numbers == 0 ? settle_empty(context, fit, reader, index)
                                                                           : BO_OK;
 }
 
 /* Row numbers are left out unless they are the only input. */
-static void leave_out_numbered(bo_fit *fit)
+static void omit_numbered(bo_fit *fit)
 {
-    size_t others = 0;
+    size_t other_inputs = 0;
     for (size_t i = 0; i < fit->schema->column_count; ++i) {
         const bo_column *column = &fit->schema->columns[i];
-        others += bo_column_is_input(column) && !is_numbered(fit, column, &fit->collectors[i]);
+        other_inputs += bo_column_is_input(column) && !is_numbered(fit, column, &fit->collectors[i]);
     }
-    for (size_t i = 0; i < fit->schema->column_count && others > 0; ++i)
+    for (size_t i = 0; i < fit->schema->column_count && other_inputs > 0; ++i)
         if (is_numbered(fit, &fit->schema->columns[i], &fit->collectors[i]))
-            leave_out(&fit->schema->columns[i], BO_OMIT_NUMBERED);
+            omit(&fit->schema->columns[i], BO_OMIT_NUMBERED);
 }
 
 static int by_value(const void *a, const void *b)
@@ -480,7 +480,7 @@ static void settle_origin(const bo_fit *fit, size_t index)
     column->origin = bo_origin_of(collector->from, collector->to, fit->sketches ? &fit->sketches[index] : NULL);
 }
 
-static void warn_left_out(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
+static void warn_omitted(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     const bo_column *column = &fit->schema->columns[index];
     char label[BO_COLUMN_TEXT];
@@ -502,7 +502,7 @@ static void warn_left_out(bo_context *context, const bo_fit *fit, const bo_reade
         bo_log(context, BO_LOG_WARNING,
                "%s: %s is left out: it has %zu different values, more than %d (use --categorical with the column to "
                "one-hot encode it)",
-               path, label, column->values, BO_ONE_HOT_MOST);
+               path, label, column->values, BO_MAX_ONE_HOT);
         break;
     case BO_OMIT_REQUESTED:
         break;
@@ -518,11 +518,11 @@ bo_status bo_columns_settle(bo_context *context, bo_fit *fit, const bo_reader *r
         else if (schema->columns[i].kind == BO_COLUMN_CATEGORY)
             BO_TRY(settle_text(context, fit, reader, i));
     }
-    leave_out_numbered(fit);
+    omit_numbered(fit);
     for (size_t i = 0; i < schema->column_count; ++i) {
         if (bo_column_is_input(&schema->columns[i])) settle_fill(fit, &schema->columns[i], &fit->collectors[i]);
         settle_origin(fit, i);
-        if (schema->columns[i].kind == BO_COLUMN_UNUSED) warn_left_out(context, fit, reader, i);
+        if (schema->columns[i].kind == BO_COLUMN_UNUSED) warn_omitted(context, fit, reader, i);
     }
     return BO_OK;
 }

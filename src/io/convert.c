@@ -40,7 +40,7 @@ static bo_status put_target(bo_context *context, const bo_stream *stream, const 
     const size_t found = classes && (text || isfinite(value)) ? find_label(&schema->classes, value, text) : SIZE_MAX;
     *y = (double)found;
     if (found != SIZE_MAX) return BO_OK;
-    if (text ? bo_is_missing_word(text) : isnan(value)) {
+    if (text ? bo_is_missing_text(text) : isnan(value)) {
         *y = NAN;
         if (stream->keep_unlabeled || schema->impute != BO_IMPUTE_NONE) return BO_OK;
         value = NAN;
@@ -107,7 +107,7 @@ static bo_status put_label(bo_context *context, bo_stream *stream, const bo_colu
                            float *x)
 {
     const size_t found = find_label(&column->categories, cell->value, cell->text);
-    if (found == SIZE_MAX && cell->text && bo_is_missing_word(cell->text))
+    if (found == SIZE_MAX && cell->text && bo_is_missing_text(cell->text))
         return put_missing(context, stream, column, cell, x);
     stream->unseen += found == SIZE_MAX;
     if (column->kind == BO_COLUMN_ENCODED)
@@ -170,7 +170,7 @@ static bo_status put_cell(bo_context *context, bo_stream *stream, const bo_colum
                           float *x)
 {
     const bool labels = column->kind == BO_COLUMN_CATEGORY || column->kind == BO_COLUMN_ENCODED;
-    if (isnan(cell->value) && (!cell->text || (!labels && bo_is_missing_word(cell->text))))
+    if (isnan(cell->value) && (!cell->text || (!labels && bo_is_missing_text(cell->text))))
         return put_missing(context, stream, column, cell, x);
     if (!cell->text && isinf(cell->value))
         return refuse_number(context, cell->reader, cell->row, cell->line, cell->from, cell->value);
@@ -332,8 +332,8 @@ static bool all_finite(const float *x, size_t count)
 }
 
 /* Some value is not finite: imputes missing values, or reports the first bad one. */
-static bo_status mend(bo_context *context, const bo_stream *stream, const unsigned char *raw, size_t first_row,
-                      size_t rows, float *x)
+static bo_status impute_or_refuse(bo_context *context, const bo_stream *stream, const unsigned char *raw,
+                                  size_t first_row, size_t rows, float *x)
 {
     const bo_schema *schema = stream->schema;
     const bo_reader *reader = stream->source.data;
@@ -416,7 +416,7 @@ bo_status bo_stream_next_array(bo_context *context, bo_stream *stream, size_t ma
             for (size_t i = 0; i < stream->run_count; ++i)
                 convert_run(stream, &stream->runs[i], raw + r * stride, x + r * dim);
     }
-    if (!all_finite(x, *rows * dim)) BO_TRY(mend(context, stream, raw, first, *rows, x));
+    if (!all_finite(x, *rows * dim)) BO_TRY(impute_or_refuse(context, stream, raw, first, *rows, x));
     if (reader->array.type == BO_TYPE_F64) count_vanished(stream, raw, *rows, x);
     if (y && !stream->source.labels) BO_TRY(array_targets(context, stream, raw, first, *rows, y));
     return BO_OK;

@@ -41,7 +41,7 @@ static bo_status check_size(bo_context *context, size_t rows, size_t dim)
 }
 
 /* Makes room for `rows` rows and keeps the existing ones. */
-static bo_status make_room(bo_context *context, bo_data *data, const bo_stream *stream, size_t rows)
+static bo_status reserve_rows(bo_context *context, bo_data *data, const bo_stream *stream, size_t rows)
 {
     if (data->dim && rows > SIZE_MAX / sizeof(double) / data->dim)
         return bo_fail(context, BO_MEMORY, "out of memory: %zu rows x %zu columns", rows, data->dim);
@@ -75,15 +75,15 @@ static void add_rows(bo_data *data, const bo_stream *stream, size_t rows)
 }
 
 /* The table is full: reads one more row, if there is one, through a separate buffer, then grows. */
-static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *stream, size_t *room)
+static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *stream, size_t *capacity)
 {
     float *x = bo_alloc_raw(context, data->dim, sizeof *x, "a row");
     double *y = bo_alloc_raw(context, data->targets, sizeof *y, "a row");
     size_t got = 0;
     bo_status status = x && y ? bo_stream_next(context, stream, 1, x, data->y ? y : NULL, &got) : BO_MEMORY;
-    if (status == BO_OK && got && *room > SIZE_MAX / 4)
+    if (status == BO_OK && got && *capacity > SIZE_MAX / 4)
         status = bo_fail(context, BO_MEMORY, "out of memory: the table has too many rows");
-    if (status == BO_OK && got) status = make_room(context, data, stream, *room *= 2);
+    if (status == BO_OK && got) status = reserve_rows(context, data, stream, *capacity *= 2);
     if (status == BO_OK && got) {
         memcpy(data->x + data->rows * data->dim, x, data->dim * sizeof *x);
         if (data->y) memcpy(data->y + data->rows * data->targets, y, data->targets * sizeof *y);
@@ -97,23 +97,23 @@ static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *st
 static bo_status read_all(bo_context *context, bo_data *data, bo_stream *stream, size_t expected)
 {
     const bo_reader *reader = bo_stream_source(stream)->data;
-    size_t room = expected ? expected : BO_LOAD_ROWS;
-    BO_TRY(make_room(context, data, stream, room));
+    size_t capacity = expected ? expected : BO_LOAD_ROWS;
+    BO_TRY(reserve_rows(context, data, stream, capacity));
     for (;;) {
-        const size_t left = room - data->rows, want = left < BO_LOAD_ROWS ? left : BO_LOAD_ROWS;
+        const size_t left = capacity - data->rows, count = left < BO_LOAD_ROWS ? left : BO_LOAD_ROWS;
         size_t got;
         double total, done = bo_reader_progress(reader, &total);
         BO_TRY(bo_progress(context, "loading", done, total));
-        if (want == 0) {
+        if (count == 0) {
             const size_t before = data->rows;
-            BO_TRY(read_one_more(context, data, stream, &room));
+            BO_TRY(read_one_more(context, data, stream, &capacity));
             if (data->rows == before) break;
             continue;
         }
-        BO_TRY(bo_stream_next(context, stream, want, data->x + data->rows * data->dim,
+        BO_TRY(bo_stream_next(context, stream, count, data->x + data->rows * data->dim,
                               data->y ? data->y + data->rows * data->targets : NULL, &got));
         add_rows(data, stream, got);
-        if (got < want) break;
+        if (got < count) break;
     }
     if (data->rows == 0) return bo_fail(context, BO_FORMAT, "%s: expected rows, found none", bo_reader_path(reader));
     return BO_OK;
@@ -124,15 +124,15 @@ static bo_status read_sparse(bo_context *context, bo_data *data, bo_stream *stre
 {
     const bo_reader *reader = bo_stream_source(stream)->data;
     bo_sparse_block *block;
-    size_t room = 0, got = BO_LOAD_ROWS;
+    size_t capacity = 0, got = BO_LOAD_ROWS;
     BO_TRY(bo_sparse_create(context, data->dim, &block));
     data->sparse = &block->rows;
     for (; got > 0; data->rows += got) {
         double total, done = bo_reader_progress(reader, &total);
         BO_TRY(bo_progress(context, "loading", done, total));
-        if (data->targets && data->rows + BO_LOAD_ROWS > room) {
-            room = 2 * room + BO_LOAD_ROWS;
-            double *y = bo_realloc(context, data->y, room * data->targets, sizeof *y, "the targets");
+        if (data->targets && data->rows + BO_LOAD_ROWS > capacity) {
+            capacity = 2 * capacity + BO_LOAD_ROWS;
+            double *y = bo_realloc(context, data->y, capacity * data->targets, sizeof *y, "the targets");
             if (!y) return BO_MEMORY;
             data->y = y;
         }

@@ -124,9 +124,9 @@ static bo_status no_column(bo_context *context, const bo_reader *reader, const c
 bo_status bo_columns_resolve(bo_context *context, const bo_reader *reader, const char *list, const char *what,
                              size_t **out, size_t *count)
 {
-    size_t most = 1, whole = find_name(reader, list, strlen(list));
-    for (const char *p = list; *p; ++p) most += *p == ',';
-    size_t *columns = bo_alloc(context, most, sizeof *columns, "a list of columns");
+    size_t max_columns = 1, whole = find_name(reader, list, strlen(list));
+    for (const char *p = list; *p; ++p) max_columns += *p == ',';
+    size_t *columns = bo_alloc(context, max_columns, sizeof *columns, "a list of columns");
     if (!columns) return BO_MEMORY;
     *count = 0;
     if (whole != SIZE_MAX) columns[(*count)++] = whole; /* a name may contain a comma */

@@ -13,10 +13,10 @@ typedef struct bo_written_date {
     double time;
 } bo_written_date;
 
-static const char *read_digits(const char *p, size_t most, int *value, size_t *digits)
+static const char *read_digits(const char *p, size_t max_digits, int *value, size_t *digits)
 {
     *value = 0;
-    for (*digits = 0; *digits < most && p[*digits] >= '0' && p[*digits] <= '9'; ++*digits)
+    for (*digits = 0; *digits < max_digits && p[*digits] >= '0' && p[*digits] <= '9'; ++*digits)
         *value = 10 * *value + (p[*digits] - '0');
     return p + *digits;
 }
@@ -48,7 +48,7 @@ static bool is_zone(const char *p)
     if (*p == ' ') ++p;
     if (*p == 0 || strcmp(p, "Z") == 0 || strcmp(p, "UTC") == 0) return true;
     if (*p != '+' && *p != '-') return false;
-    enum { MOST_HOURS = 15 }; /* the zones of all times are between -15:13:42 and +15:08:10 */
+    enum { MAX_HOURS = 15 }; /* the zones of all times are between -15:13:42 and +15:08:10 */
     int hours, minutes = 0;
     size_t digits;
     p = read_digits(p + 1, 2, &hours, &digits);
@@ -57,7 +57,7 @@ static bool is_zone(const char *p)
         p = read_digits(p + (*p == ':'), 2, &minutes, &digits);
         if (digits != 2) return false;
     }
-    return *p == 0 && hours <= MOST_HOURS && minutes < 60;
+    return *p == 0 && hours <= MAX_HOURS && minutes < 60;
 }
 
 static bool scan(const char *text, bo_written_date *date)

@@ -133,7 +133,7 @@ static bo_status ragged(bo_context *context, const bo_reader *reader, const char
                    bo_bytes_path(reader->bytes), line, reader->columns, count);
 }
 
-bo_status bo_text_room(bo_context *context, bo_reader *reader)
+bo_status bo_text_reserve(bo_context *context, bo_reader *reader)
 {
     if (reader->text_capacity < reader->cell_capacity) {
         const char **larger = bo_realloc(context, reader->text, reader->cell_capacity, sizeof *larger, "text cells");
@@ -155,7 +155,7 @@ static bo_status put_text(bo_context *context, bo_reader *reader, const bo_reade
                        bo_bytes_path(reader->bytes), line, bo_reader_column_label(reader, column, label));
     if (!reader->block_has_text) { /* first text cell of this block: all other cells start without text */
         reader->text_used = 0;
-        BO_TRY(bo_text_room(context, reader));
+        BO_TRY(bo_text_reserve(context, reader));
         reader->block_has_text = true;
     }
     char *copy = field_string(context, &reader->strings, field);
@@ -165,7 +165,7 @@ static bo_status put_text(bo_context *context, bo_reader *reader, const bo_reade
 }
 
 /* Of missing values: NaN and null may be words; NA, N/A and ? are not. */
-static bool is_word(const bo_reader_field *field)
+static bool is_ambiguous(const bo_reader_field *field)
 {
     const char *text = field->text;
     while (text < field->end && strchr(" \t+-", *text)) ++text;
@@ -177,7 +177,7 @@ static bo_status put_field(bo_context *context, bo_reader *reader, const bo_read
 {
     double *cell = &reader->cells[row * reader->columns + column];
     const bo_cell_kind kind = bo_cell_read_form(&reader->number_form, field->text, field->end, cell);
-    const bool number = isnan(*cell) ? !is_word(field) : isfinite(*cell) && !bo_is_code(field->text, field->end);
+    const bool number = isnan(*cell) ? !is_ambiguous(field) : isfinite(*cell) && !bo_is_code(field->text, field->end);
     if (kind != BO_CELL_TEXT && number) return BO_OK;
     return put_text(context, reader, field, line, row, column);
 }

@@ -104,14 +104,14 @@ static bo_cell_kind sample_cell(const bo_reader_field *field, char delimiter)
 static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, double *texts)
 {
     const char *at = sample->text, *text, *end;
-    size_t fields = 0, records = 0, cells = 0, words = 0;
+    size_t fields = 0, records = 0, cells = 0, text_cells = 0;
     *texts = 0;
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, delimiter, &at, &text, &end)) {
         size_t count = 0;
         for (bool last = false; !last; ++count) {
             bo_reader_field field;
             if (!bo_field_next(delimiter, &text, end, &field, &last)) return 0;
-            if (records > 0) words += sample_cell(&field, delimiter) == BO_CELL_TEXT;
+            if (records > 0) text_cells += sample_cell(&field, delimiter) == BO_CELL_TEXT;
         }
         if (records > 0) cells += count;
         if (records++ == 0)
@@ -119,7 +119,7 @@ static size_t consistent_fields(const bo_detect_sample *sample, char delimiter, 
         else if (fields != count)
             return 0;
     }
-    *texts = cells ? (double)words / (double)cells : 0;
+    *texts = cells ? (double)text_cells / (double)cells : 0;
     return fields;
 }
 
@@ -168,23 +168,23 @@ static bool tabs_have_gaps(const bo_detect_sample *sample)
  * some column has only numbers below the first record. */
 static bool is_spaced_table(const bo_detect_sample *sample)
 {
-    enum { MOST = 256 };
+    enum { MAX_FIELDS = 256 };
     const char *at = sample->text, *text, *end;
     size_t fields = 0, records = 0;
-    bool texts[MOST] = {false};
+    bool texts[MAX_FIELDS] = {false};
     while (records < BO_SAMPLE_RECORDS && sample_next(sample, ' ', &at, &text, &end)) {
         size_t count = 0;
         for (bool last = false; !last; ++count) {
             bo_reader_field field;
             bo_field_next(' ', &text, end, &field, &last);
-            if (records > 0 && count < MOST) texts[count] |= sample_cell(&field, ' ') == BO_CELL_TEXT;
+            if (records > 0 && count < MAX_FIELDS) texts[count] |= sample_cell(&field, ' ') == BO_CELL_TEXT;
         }
         if (records++ == 0)
             fields = count;
         else if (fields != count)
             return false;
     }
-    for (size_t i = 0; i < fields && i < MOST; ++i)
+    for (size_t i = 0; i < fields && i < MAX_FIELDS; ++i)
         if (!texts[i]) return records > 1 && fields > 1;
     return false;
 }
@@ -196,15 +196,15 @@ static const char delimiters[] = {',', ';', '\t', '|'};
 static char consistent_delimiter(const bo_detect_sample *sample)
 {
     char best = 0;
-    size_t most = 1;
-    double least = 0;
+    size_t best_fields = 1;
+    double best_texts = 0;
     for (size_t i = 0; i < sizeof delimiters; ++i) {
         double texts;
         const size_t fields = consistent_fields(sample, delimiters[i], &texts);
-        if (fields < 2 || (best && (texts > least || (texts == least && fields <= most)))) continue;
+        if (fields < 2 || (best && (texts > best_texts || (texts == best_texts && fields <= best_fields)))) continue;
         best = delimiters[i];
-        most = fields;
-        least = texts;
+        best_fields = fields;
+        best_texts = texts;
     }
     return best;
 }
@@ -212,15 +212,15 @@ static char consistent_delimiter(const bo_detect_sample *sample)
 static bo_text_form delimited_form(const bo_detect_sample *sample, const char *path)
 {
     bo_text_form form = {.format = BO_FORMAT_CSV, .delimiter = ','};
-    const bo_text_form blanks = {.format = BO_FORMAT_SPACED, .delimiter = ' '};
+    const bo_text_form spaced_form = {.format = BO_FORMAT_SPACED, .delimiter = ' '};
     const char best = consistent_delimiter(sample);
     if (best && best != '\t') {
         form.delimiter = best;
         return form;
     }
-    size_t words = 0;
-    const bool spaced = is_spaced(sample, &words), tabs = best == '\t';
-    if (spaced && (!tabs || (words && !tabs_have_gaps(sample)))) return blanks;
+    size_t fields = 0;
+    const bool spaced = is_spaced(sample, &fields), tabs = best == '\t';
+    if (spaced && (!tabs || (fields && !tabs_have_gaps(sample)))) return spaced_form;
     if (tabs) {
         form.delimiter = '\t';
         return form;
@@ -235,7 +235,7 @@ static bo_text_form delimited_form(const bo_detect_sample *sample, const char *p
             form.delimiter = delimiters[i];
             return form;
         }
-    if (is_spaced_table(sample)) return blanks;
+    if (is_spaced_table(sample)) return spaced_form;
     if (length > 4 && strcasecmp(path + length - 4, ".tsv") == 0) form.delimiter = '\t';
     return form;
 }
@@ -263,8 +263,8 @@ typedef struct bo_first_cell {
 
 /* One column: *names is set if the first cell is text and the others are numbers (a header); *reappears is set if the
  * first cell occurs again below (a value, not a name). */
-static void judge_column(const bo_detect_sample *sample, const bo_text_form *form, size_t column,
-                         const bo_first_cell *first, bool *names, bool *reappears)
+static void examine_column(const bo_detect_sample *sample, const bo_text_form *form, size_t column,
+                           const bo_first_cell *first, bool *names, bool *reappears)
 {
     const char delimiter = form->delimiter;
     const char *at = sample->text, *text, *end;
@@ -310,7 +310,7 @@ static bool has_header(const bo_detect_sample *sample, const bo_text_form *form)
                 all_text = false; /* repeated words are values, unless the columns show otherwise */
         first[count++] = cell;
     }
-    for (size_t i = 0; i < count && !names; ++i) judge_column(sample, form, i, &first[i], &names, &reappears);
+    for (size_t i = 0; i < count && !names; ++i) examine_column(sample, form, i, &first[i], &names, &reappears);
     return names || (all_text && !reappears);
 }
 
@@ -321,19 +321,20 @@ static bo_status take_sample(bo_context *context, bo_bytes *bytes, bo_detect_sam
 {
     const unsigned char *data;
     size_t have;
-    for (size_t want = BO_SAMPLE_BYTES;; want *= 16) {
-        BO_TRY(bo_bytes_peek(context, bytes, want, &data, &have));
+    for (size_t size = BO_SAMPLE_BYTES;; size *= 16) {
+        BO_TRY(bo_bytes_peek(context, bytes, size, &data, &have));
         sample->text = (const char *)data;
         sample->end = sample->text + have;
-        sample->whole = have < want;
+        sample->whole = have < size;
         if (have >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) sample->text += 3;
         const char *newline = memchr(sample->text, '\n', (size_t)(sample->end - sample->text));
-        if (sample->whole || want >= BO_SAMPLE_MOST) return BO_OK;
+        if (sample->whole || size >= BO_MAX_SAMPLE_BYTES) return BO_OK;
         if (newline && memchr(newline + 1, '\n', (size_t)(sample->end - newline - 1))) return BO_OK;
     }
 }
 
-static bo_status refuse_foreign(bo_context *context, const char *path, bo_format wanted, const bo_detect_sample *sample)
+static bo_status refuse_foreign(bo_context *context, const char *path, bo_format requested,
+                                const bo_detect_sample *sample)
 {
     const char *data = sample->text;
     const size_t have = (size_t)(sample->end - sample->text);
@@ -344,36 +345,36 @@ static bo_status refuse_foreign(bo_context *context, const char *path, bo_format
                        "%s: expected lines that end in a line feed, found only carriage returns; convert them, for "
                        "example: tr '\\r' '\\n' < %s > data.csv",
                        path, path);
-    return wanted == BO_FORMAT_AUTO ? bo_foreign_refuse_text(context, path, data, have, BO_READABLE_TABLES) : BO_OK;
+    return requested == BO_FORMAT_AUTO ? bo_foreign_refuse_text(context, path, data, have, BO_READABLE_TABLES) : BO_OK;
 }
 
-bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_text_form *form)
+bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format requested, bo_text_form *form)
 {
     const char *path = bo_bytes_path(bytes);
     const unsigned char *data;
     size_t have;
-    *form = (bo_text_form){.format = wanted};
+    *form = (bo_text_form){.format = requested};
     BO_TRY(bo_bytes_peek(context, bytes, 8, &data, &have));
     if (have == 0) return bo_fail(context, BO_FORMAT, "%s: the file is empty", path);
-    if (wanted == BO_FORMAT_NPY || wanted == BO_FORMAT_IDX) return BO_OK;
-    if (wanted == BO_FORMAT_AUTO && have >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) form->format = BO_FORMAT_NPY;
-    if (wanted == BO_FORMAT_AUTO && have >= 4 && data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14)
+    if (requested == BO_FORMAT_NPY || requested == BO_FORMAT_IDX) return BO_OK;
+    if (requested == BO_FORMAT_AUTO && have >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) form->format = BO_FORMAT_NPY;
+    if (requested == BO_FORMAT_AUTO && have >= 4 && data[0] == 0 && data[1] == 0 && data[2] >= 8 && data[2] <= 14)
         form->format = BO_FORMAT_IDX;
     if (form->format == BO_FORMAT_NPY || form->format == BO_FORMAT_IDX) return BO_OK;
     bo_detect_sample sample;
     BO_TRY(take_sample(context, bytes, &sample));
-    BO_TRY(refuse_foreign(context, path, wanted, &sample));
+    BO_TRY(refuse_foreign(context, path, requested, &sample));
     const char *p = sample.text;
     while (p < sample.end && strchr(" \t\r\n", *p)) ++p;
     if (p == sample.end && sample.whole) return bo_fail(context, BO_FORMAT, "%s: the file is empty", path);
-    if (wanted == BO_FORMAT_LIBSVM ||
-        (wanted == BO_FORMAT_AUTO && (is_libsvm(&sample) || is_called_libsvm(&sample, path)))) {
+    if (requested == BO_FORMAT_LIBSVM ||
+        (requested == BO_FORMAT_AUTO && (is_libsvm(&sample) || is_called_libsvm(&sample, path)))) {
         form->format = BO_FORMAT_LIBSVM;
         return BO_OK;
     }
-    *form =
-        wanted == BO_FORMAT_SPACED ? (bo_text_form){.format = wanted, .delimiter = ' '} : delimited_form(&sample, path);
-    if (wanted == BO_FORMAT_CSV && form->format == BO_FORMAT_SPACED) {
+    *form = requested == BO_FORMAT_SPACED ? (bo_text_form){.format = requested, .delimiter = ' '}
+                                          : delimited_form(&sample, path);
+    if (requested == BO_FORMAT_CSV && form->format == BO_FORMAT_SPACED) {
         double texts;
         bool tabs = consistent_fields(&sample, '\t', &texts) > 1;
         *form = (bo_text_form){.format = BO_FORMAT_CSV, .delimiter = tabs ? '\t' : ','};

@@ -4,7 +4,7 @@
 #include "../base/rng.h"
 #include "schema.h"
 
-enum { MOST_CLASSES = 1 << 24 };
+enum { MAX_CLASSES = 1 << 24 };
 
 typedef struct member {
     uint64_t group, place; /* place: position in a random order */
@@ -72,15 +72,15 @@ typedef struct tally {
 static size_t best_fold(const bo_folds_desc *desc, const tally *t, const member *members, const run *group)
 {
     size_t best = 0;
-    double least = INFINITY;
+    double min_cost = INFINITY;
     for (size_t f = 0; f < desc->folds; f++) {
         double cost = 0;
         for (size_t i = group->first; i < group->first + group->count; i++) {
             const size_t c = members[i].class_index;
             cost += t->share[f * t->classes + c] / t->all[c];
         }
-        if (cost > least || (cost == least && t->rows[f] >= t->rows[best])) continue;
-        least = cost;
+        if (cost > min_cost || (cost == min_cost && t->rows[f] >= t->rows[best])) continue;
+        min_cost = cost;
         best = f;
     }
     return best;
@@ -138,7 +138,7 @@ bo_status bo_split_folds(bo_context *context, const bo_folds_desc *desc, size_t 
         return bo_fail(context, BO_INVALID, "folds: expected from 2 folds to as many as rows, found %zu of %zu rows",
                        desc->folds, rows);
     for (size_t i = 0; desc->classes && i < rows; i++)
-        if (!(desc->classes[i] >= 0 && desc->classes[i] < MOST_CLASSES && desc->classes[i] == floor(desc->classes[i])))
+        if (!(desc->classes[i] >= 0 && desc->classes[i] < MAX_CLASSES && desc->classes[i] == floor(desc->classes[i])))
             return bo_fail(context, BO_INVALID, "folds: row %zu: expected a class index, found %g", i,
                            desc->classes[i]);
     member *members = bo_alloc(context, rows, sizeof *members, "the folds");

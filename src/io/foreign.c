@@ -65,8 +65,8 @@ static bool ends_with(const char *path, const char *end)
 /* `found` in the first bytes of a zip archive, which list the names of its members. */
 static bool holds(const void *data, size_t size, const char *found)
 {
-    const size_t most = size < 4096 ? size : 4096;
-    return memmem(data, most, found, strlen(found)) != NULL;
+    const size_t searched = size < 4096 ? size : 4096;
+    return memmem(data, searched, found, strlen(found)) != NULL;
 }
 
 /* Formats that are zip archives inside. */
@@ -147,7 +147,7 @@ bo_status bo_foreign_refuse(bo_context *context, const char *path, const void *d
     return found ? refuse(context, path, found, expected) : BO_OK;
 }
 
-static const char *skip_blanks(const char *text, const char *end)
+static const char *skip_spaces(const char *text, const char *end)
 {
     while (text < end && strchr(" \t\r\n", *text) && *text) ++text;
     return text;
@@ -156,10 +156,10 @@ static const char *skip_blanks(const char *text, const char *end)
 /* An object with a quoted key, or a list of lists, objects or strings. */
 static bool is_json(const char *path, const char *text, const char *end)
 {
-    const char *first = skip_blanks(text, end);
+    const char *first = skip_spaces(text, end);
     if (first == end || (*first != '{' && *first != '[')) return false;
     if (ends_with(path, ".json") || ends_with(path, ".jsonl") || ends_with(path, ".ndjson")) return true;
-    const char *second = skip_blanks(first + 1, end);
+    const char *second = skip_spaces(first + 1, end);
     return second < end && (*first == '{' ? *second == '"' : *second == '{' || *second == '[');
 }
 
@@ -178,7 +178,7 @@ bo_status bo_foreign_refuse_text(bo_context *context, const char *path, const ch
                                    .advice = "delete the lines that start with @ or %, and name it .csv"},
                            matrix = {.format = "a Matrix Market file",
                                      .advice = "save the matrix as .npy with numpy.save"};
-    const char *end = text + size, *start = skip_blanks(text, end);
+    const char *end = text + size, *start = skip_spaces(text, end);
     const signature *found = is_json(path, text, end)                                                        ? &json
                              : starts_with(start, end, "<?xml")                                              ? &xml
                              : starts_with(start, end, "<!doctype html") || starts_with(start, end, "<html") ? &html

@@ -4,9 +4,9 @@
 #include <string.h>
 
 /* A name of a tensor has at most 64 bytes in the files of llama.cpp; others exist. */
-enum { MOST_KEY = 65535, MOST_NAME = 255, MOST_RANK = 4, USUAL_ALIGNMENT = 32, MOST_ALIGNMENT = 1 << 20 };
+enum { MAX_KEY = 65535, MAX_NAME = 255, MAX_RANK = 4, DEFAULT_ALIGNMENT = 32, MAX_ALIGNMENT = 1 << 20 };
 /* The least bytes of an entry (empty key, type, one byte) and of the description of a tensor (empty name, rank 0). */
-enum { LEAST_ENTRY = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 4 + 8 };
+enum { MIN_ENTRY = 8 + 4 + 1, MIN_TENSOR = 8 + 4 + 4 + 8 };
 
 static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* of bo_gguf_type; 0: variable */
 enum { TYPES = sizeof sizes / sizeof *sizes };
@@ -38,15 +38,15 @@ typedef struct cursor {
     size_t at;
 } cursor;
 
-static bo_status truncated(const cursor *in, const char *what, uint64_t wanted)
+static bo_status truncated(const cursor *in, const char *what, uint64_t size)
 {
     return bo_fail(in->context, BO_FORMAT,
                    "%s: %s at byte %zu: expected %llu bytes, found the end of the file after %zu; the file may be "
                    "truncated",
-                   in->file->path, what, in->at, (unsigned long long)wanted, in->file->size - in->at);
+                   in->file->path, what, in->at, (unsigned long long)size, in->file->size - in->at);
 }
 
-static bo_status take(cursor *in, size_t size, const char *what, uint64_t *out)
+static bo_status read_number(cursor *in, size_t size, const char *what, uint64_t *out)
 {
     *out = 0;
     if (size > in->file->size - in->at) return truncated(in, what, size);
@@ -63,14 +63,14 @@ static bo_status skip(cursor *in, uint64_t size, const char *what)
 }
 
 /* A key or a name as a C string. */
-static bo_status take_name(cursor *in, size_t most, const char *what, char **out)
+static bo_status read_name(cursor *in, size_t max_length, const char *what, char **out)
 {
     const size_t start = in->at;
     uint64_t length;
-    BO_TRY(take(in, 8, what, &length));
-    if (length == 0 || length > most)
+    BO_TRY(read_number(in, 8, what, &length));
+    if (length == 0 || length > max_length)
         return bo_fail(in->context, BO_FORMAT, "%s: %s at byte %zu: expected 1 to %zu bytes, found a length of %llu",
-                       in->file->path, what, start, most, (unsigned long long)length);
+                       in->file->path, what, start, max_length, (unsigned long long)length);
     const unsigned char *text = in->file->bytes + in->at;
     BO_TRY(skip(in, length, what));
     if (memchr(text, 0, (size_t)length))
@@ -84,10 +84,10 @@ static bo_status take_name(cursor *in, size_t most, const char *what, char **out
 
 /* ---- metadata ---------------------------------------------------------------------------------------------------- */
 
-static bo_status take_type(cursor *in, const char *key, const char *what, bo_gguf_type *out)
+static bo_status read_type(cursor *in, const char *key, const char *what, bo_gguf_type *out)
 {
     uint64_t type;
-    BO_TRY(take(in, 4, what, &type));
+    BO_TRY(read_number(in, 4, what, &type));
     if (type >= TYPES)
         return bo_fail(in->context, BO_FORMAT,
                        "%s: metadata '%.100s' at byte %zu: expected a type of 0 to %d, found %llu", in->file->path, key,
@@ -100,18 +100,18 @@ static bo_status skip_texts(cursor *in, uint64_t count)
 {
     for (uint64_t i = 0; i < count; ++i) {
         uint64_t length;
-        BO_TRY(take(in, 8, "the length of a string", &length));
+        BO_TRY(read_number(in, 8, "the length of a string", &length));
         BO_TRY(skip(in, length, "a string"));
     }
     return BO_OK;
 }
 
-static bo_status take_count(cursor *in, bo_gguf_entry *entry)
+static bo_status read_count(cursor *in, bo_gguf_entry *entry)
 {
     uint64_t count;
-    BO_TRY(take(in, 8, "the length of an array", &count));
-    const uint64_t least = entry->type == BO_GGUF_STRING ? 8 : sizes[entry->type];
-    if (count > (in->file->size - in->at) / least)
+    BO_TRY(read_number(in, 8, "the length of an array", &count));
+    const uint64_t min_size = entry->type == BO_GGUF_STRING ? 8 : sizes[entry->type];
+    if (count > (in->file->size - in->at) / min_size)
         return bo_fail(
             in->context, BO_FORMAT,
             "%s: metadata '%.100s' at byte %zu: an array of %llu elements does not fit into the %zu bytes that "
@@ -121,19 +121,19 @@ static bo_status take_count(cursor *in, bo_gguf_entry *entry)
     return BO_OK;
 }
 
-static bo_status take_entry(cursor *in, bo_gguf_entry *entry)
+static bo_status read_entry(cursor *in, bo_gguf_entry *entry)
 {
-    BO_TRY(take_name(in, MOST_KEY, "a metadata key", &entry->key));
-    BO_TRY(take_type(in, entry->key, "the type of a metadata value", &entry->type));
+    BO_TRY(read_name(in, MAX_KEY, "a metadata key", &entry->key));
+    BO_TRY(read_type(in, entry->key, "the type of a metadata value", &entry->type));
     entry->count = 1;
     if (entry->type == BO_GGUF_ARRAY) {
         entry->array = true;
-        BO_TRY(take_type(in, entry->key, "the type of an array", &entry->type));
+        BO_TRY(read_type(in, entry->key, "the type of an array", &entry->type));
         if (entry->type == BO_GGUF_ARRAY)
             return bo_fail(in->context, BO_UNSUPPORTED,
                            "%s: metadata '%.100s' at byte %zu: arrays of arrays are not supported", in->file->path,
                            entry->key, in->at - 4);
-        BO_TRY(take_count(in, entry));
+        BO_TRY(read_count(in, entry));
     }
     const size_t start = in->at;
     entry->data = in->file->bytes + start;
@@ -154,14 +154,14 @@ static bo_status refuse_tensor(const cursor *in, const bo_gguf_tensor *tensor, c
 }
 
 /* The file has the fastest dimension first. */
-static bo_status take_shape(cursor *in, bo_gguf_tensor *tensor)
+static bo_status read_shape(cursor *in, bo_gguf_tensor *tensor)
 {
     uint64_t rank, dim;
-    BO_TRY(take(in, 4, "the rank of a tensor", &rank));
-    if (rank == 0 || rank > MOST_RANK) return refuse_tensor(in, tensor, "expected a rank of 1 to 4", rank);
+    BO_TRY(read_number(in, 4, "the rank of a tensor", &rank));
+    if (rank == 0 || rank > MAX_RANK) return refuse_tensor(in, tensor, "expected a rank of 1 to 4", rank);
     tensor->rank = (size_t)rank;
     for (size_t i = 0; i < tensor->rank; ++i) {
-        BO_TRY(take(in, 8, "a dimension of a tensor", &dim));
+        BO_TRY(read_number(in, 8, "a dimension of a tensor", &dim));
         if (dim == 0 || dim > INT64_MAX) return refuse_tensor(in, tensor, "expected a dimension of 1 to 2^63 - 1", dim);
         tensor->shape[tensor->rank - 1 - i] = (size_t)dim;
     }
@@ -186,13 +186,13 @@ static bo_status measure(const cursor *in, bo_gguf_tensor *tensor)
 }
 
 /* The offset, relative to the data, replaces the address until the start of the data is known. */
-static bo_status take_tensor(cursor *in, bo_gguf_tensor *tensor, size_t *offset)
+static bo_status read_tensor(cursor *in, bo_gguf_tensor *tensor, size_t *offset)
 {
     uint64_t type, place;
-    BO_TRY(take_name(in, MOST_NAME, "the name of a tensor", &tensor->name));
-    BO_TRY(take_shape(in, tensor));
-    BO_TRY(take(in, 4, "the type of a tensor", &type));
-    BO_TRY(take(in, 8, "the offset of a tensor", &place));
+    BO_TRY(read_name(in, MAX_NAME, "the name of a tensor", &tensor->name));
+    BO_TRY(read_shape(in, tensor));
+    BO_TRY(read_number(in, 4, "the type of a tensor", &type));
+    BO_TRY(read_number(in, 8, "the offset of a tensor", &place));
     tensor->format = bo_block_format_find((uint32_t)type);
     if (!tensor->format)
         return bo_fail(in->context, BO_UNSUPPORTED, "%s: tensor '%.100s': type %llu is unknown; known types: %s",
@@ -203,17 +203,17 @@ static bo_status take_tensor(cursor *in, bo_gguf_tensor *tensor, size_t *offset)
 
 static bo_status place_tensor(const cursor *in, bo_gguf_tensor *tensor, size_t offset, size_t alignment, size_t start)
 {
-    const size_t room = in->file->size - start;
+    const size_t data_size = in->file->size - start;
     if (offset % alignment)
         return bo_fail(in->context, BO_FORMAT,
                        "%s: tensor '%.100s': expected an offset that is a multiple of %zu, found %zu", in->file->path,
                        tensor->name, alignment, offset);
-    if (offset > room || tensor->bytes > room - offset)
+    if (offset > data_size || tensor->bytes > data_size - offset)
         return bo_fail(
             in->context, BO_FORMAT,
             "%s: tensor '%.100s': %zu bytes from offset %zu are outside the data of %zu bytes; the file may be "
             "truncated",
-            in->file->path, tensor->name, tensor->bytes, offset, room);
+            in->file->path, tensor->name, tensor->bytes, offset, data_size);
     tensor->data = in->file->bytes + start + offset;
     return BO_OK;
 }
@@ -288,12 +288,12 @@ static bo_status check_version(const cursor *in, uint64_t version)
 }
 
 /* A count of things that take at least `least` bytes each. */
-static bo_status take_total(cursor *in, size_t least, const char *what, size_t *out)
+static bo_status read_total(cursor *in, size_t min_size, const char *what, size_t *out)
 {
     uint64_t count;
     *out = 0;
-    BO_TRY(take(in, 8, what, &count));
-    if (count > (in->file->size - in->at) / least)
+    BO_TRY(read_number(in, 8, what, &count));
+    if (count > (in->file->size - in->at) / min_size)
         return bo_fail(in->context, BO_FORMAT,
                        "%s: %s at byte %zu is %llu, which does not fit into the file of %zu bytes", in->file->path,
                        what, in->at - 8, (unsigned long long)count, in->file->size);
@@ -304,12 +304,12 @@ static bo_status take_total(cursor *in, size_t least, const char *what, size_t *
 static bo_status find_alignment(bo_context *context, const bo_gguf *file, size_t *out)
 {
     const bo_gguf_entry *entry = bo_gguf_find(file, "general.alignment");
-    uint64_t value = USUAL_ALIGNMENT;
+    uint64_t value = DEFAULT_ALIGNMENT;
     *out = 1;
     if (entry && !bo_gguf_whole(entry, 0, &value)) value = 0;
-    if (value == 0 || value > MOST_ALIGNMENT || (value & (value - 1)))
+    if (value == 0 || value > MAX_ALIGNMENT || (value & (value - 1)))
         return bo_fail(context, BO_FORMAT, "%s: general.alignment: expected a power of two of at most %d, found %llu",
-                       file->path, MOST_ALIGNMENT, (unsigned long long)value);
+                       file->path, MAX_ALIGNMENT, (unsigned long long)value);
     *out = (size_t)value;
     return BO_OK;
 }
@@ -320,7 +320,7 @@ static bo_status read_tensors(cursor *in, bo_gguf *file, size_t count, size_t *o
     size_t alignment;
     for (size_t i = 0; i < count; ++i) {
         file->tensor_count = i + 1; /* its name is freed with the file */
-        BO_TRY(take_tensor(in, &file->tensors[i], &offsets[i]));
+        BO_TRY(read_tensor(in, &file->tensors[i], &offsets[i]));
     }
     BO_TRY(find_alignment(in->context, file, &alignment));
     const size_t padding = (alignment - in->at % alignment) % alignment;
@@ -335,18 +335,18 @@ static bo_status read_all(bo_context *context, bo_gguf *file)
     cursor in = {context, file, 4};
     uint64_t version;
     size_t tensors, entries;
-    BO_TRY(take(&in, 4, "the version", &version));
+    BO_TRY(read_number(&in, 4, "the version", &version));
     BO_TRY(check_version(&in, version));
     file->version = (unsigned)version;
-    BO_TRY(take_total(&in, LEAST_TENSOR, "the number of tensors", &tensors));
-    BO_TRY(take_total(&in, LEAST_ENTRY, "the number of metadata entries", &entries));
+    BO_TRY(read_total(&in, MIN_TENSOR, "the number of tensors", &tensors));
+    BO_TRY(read_total(&in, MIN_ENTRY, "the number of metadata entries", &entries));
     file->entries = bo_alloc(context, entries, sizeof *file->entries, "metadata");
     file->tensors = bo_alloc(context, tensors, sizeof *file->tensors, "tensors");
     size_t *offsets = bo_alloc(context, tensors, sizeof *offsets, "offsets of tensors");
     bo_status status = file->entries && file->tensors && offsets ? BO_OK : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < entries; ++i) {
         file->entry_count = i + 1;
-        status = take_entry(&in, &file->entries[i]);
+        status = read_entry(&in, &file->entries[i]);
     }
     if (status == BO_OK) status = sort_entries(context, file);
     if (status == BO_OK) status = read_tensors(&in, file, tensors, offsets);
@@ -414,8 +414,8 @@ const bo_gguf_tensor *bo_gguf_tensor_find(const bo_gguf *file, const char *name)
 
 const bo_gguf_entry *bo_gguf_find(const bo_gguf *file, const char *key)
 {
-    const bo_gguf_entry wanted = {.key = (char *)(uintptr_t)key};
-    return file->entry_count ? bsearch(&wanted, file->entries, file->entry_count, sizeof wanted, by_key) : NULL;
+    const bo_gguf_entry key_entry = {.key = (char *)(uintptr_t)key};
+    return file->entry_count ? bsearch(&key_entry, file->entries, file->entry_count, sizeof key_entry, by_key) : NULL;
 }
 
 /* The value of an element of a signed type. */

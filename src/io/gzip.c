@@ -74,7 +74,7 @@ static bo_status between_members(bo_context *context, bo_inflater *inflater, con
 }
 
 bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char *path, const unsigned char *input,
-                          size_t available, unsigned char *output, size_t room, size_t *eaten, size_t *made,
+                          size_t available, unsigned char *output, size_t output_size, size_t *eaten, size_t *made,
                           bool *ended)
 {
     *eaten = *made = 0;
@@ -86,12 +86,12 @@ bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char
     if (available == 0)
         return bo_fail(context, BO_FORMAT, "%s: the gzip data is truncated; copy or download the file again", path);
     z_stream *z = &inflater->z;
-    const uInt most = (uInt)1 << 30;
+    const uInt max_piece = (uInt)1 << 30;
     z->opaque = context; /* zlib allocates its window late, with the context of this call */
     z->next_in = (Bytef *)(uintptr_t)input;
-    z->avail_in = available < most ? (uInt)available : most;
+    z->avail_in = available < max_piece ? (uInt)available : max_piece;
     z->next_out = output;
-    z->avail_out = room < most ? (uInt)room : most;
+    z->avail_out = output_size < max_piece ? (uInt)output_size : max_piece;
     const uInt in_before = z->avail_in, out_before = z->avail_out;
     int code = inflate(z, Z_NO_FLUSH);
     *eaten = in_before - z->avail_in;

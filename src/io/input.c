@@ -46,11 +46,11 @@ static const char *grouped(uint64_t number, char out[32])
     return out;
 }
 
-bo_status bo_input_too_large(bo_context *context, const char *path, uint64_t found, bool least, uint64_t most)
+bo_status bo_input_too_large(bo_context *context, const char *path, uint64_t found, bool at_least, uint64_t max_bytes)
 {
     char a[32], b[32];
-    return bo_fail(context, BO_FORMAT, "%s: %s%s bytes, expected at most %s bytes", path, least ? "at least " : "",
-                   grouped(found, a), grouped(most, b));
+    return bo_fail(context, BO_FORMAT, "%s: %s%s bytes, expected at most %s bytes", path, at_least ? "at least " : "",
+                   grouped(found, a), grouped(max_bytes, b));
 }
 
 /* A terminal ends when its user ends it; other devices may be endless. */

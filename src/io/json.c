@@ -9,7 +9,7 @@
 #include "numbers.h"
 
 /* Counts the levels and the values of a JSON text before bo_json recurses and allocates. Stops at depth most + 1. */
-static int measure(const char *text, size_t length, int most, size_t *values)
+static int measure(const char *text, size_t length, int max_depth, size_t *values)
 {
     int depth = 0, deepest = 0;
     bool quoted = false;
@@ -25,7 +25,7 @@ static int measure(const char *text, size_t length, int most, size_t *values)
             quoted = true;
         } else if (c == '{' || c == '[') {
             if (++depth > deepest) deepest = depth;
-            if (depth > most) break;
+            if (depth > max_depth) break;
             ++*values;
         } else if (c == '}' || c == ']') {
             --depth;

@@ -184,23 +184,23 @@ typedef struct reader {
     int depth;
 } reader;
 
-static void skip_blanks(reader *r)
+static void skip_spaces(reader *r)
 {
     while (r->at < r->end && (unsigned char)*r->at <= ' ') r->at++;
 }
 
 static bool take(reader *r, char c)
 {
-    skip_blanks(r);
+    skip_spaces(r);
     if (r->at == r->end || *r->at != c) return false;
     r->at++;
     return true;
 }
 
-static bool take_word(reader *r, const char *word)
+static bool take_literal(reader *r, const char *literal)
 {
-    const size_t length = strlen(word);
-    if ((size_t)(r->end - r->at) < length || memcmp(r->at, word, length) != 0) return false;
+    const size_t length = strlen(literal);
+    if ((size_t)(r->end - r->at) < length || memcmp(r->at, literal, length) != 0) return false;
     r->at += length;
     return true;
 }
@@ -334,7 +334,7 @@ static bool read_number(reader *r, bo_json *value)
 
 static bool read_value(reader *r, bo_json *value)
 {
-    skip_blanks(r);
+    skip_spaces(r);
     if (r->at == r->end) return false;
     switch (*r->at) {
     case '"':
@@ -351,12 +351,12 @@ static bool read_value(reader *r, bo_json *value)
         return read_children(r, value, '}');
     case 't':
         value->kind = BO_JSON_TRUE;
-        return take_word(r, "true");
+        return take_literal(r, "true");
     case 'f':
         value->kind = BO_JSON_FALSE;
-        return take_word(r, "false");
+        return take_literal(r, "false");
     case 'n':
-        return take_word(r, "null");
+        return take_literal(r, "null");
     default:
         return (*r->at == '-' || (*r->at >= '0' && *r->at <= '9')) && read_number(r, value);
     }
@@ -367,7 +367,7 @@ bo_json *bo_json_read(const char *text, size_t length, const char **stop)
     static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark */
     reader r = {text, text + length, 0};
     bo_json *value = text ? bo_json_new(BO_JSON_NULL) : NULL;
-    if (value) take_word(&r, mark);
+    if (value) take_literal(&r, mark);
     const bool good = value && read_value(&r, value);
     if (stop) *stop = r.at;
     if (good) return value;
@@ -477,7 +477,7 @@ static void print_members(printer *p, const bo_json *value, size_t depth)
 
 static void print_value(printer *p, const bo_json *value, size_t depth)
 {
-    static const char *const words[] = {"null", "false", "true"};
+    static const char *const literals[] = {"null", "false", "true"};
     switch (value->kind) {
     case BO_JSON_NUMBER:
         print_number(p, value->number);
@@ -497,7 +497,7 @@ static void print_value(printer *p, const bo_json *value, size_t depth)
         print(p, "]");
         break;
     default:
-        print(p, words[value->kind]);
+        print(p, literals[value->kind]);
     }
 }
 

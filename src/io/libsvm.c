@@ -44,15 +44,15 @@ static bo_status read_pair(bo_context *context, const bo_reader *reader, size_t 
 /* Appends a pair to the items of the row. */
 static bo_status keep_item(bo_context *context, bo_libsvm_items *items, size_t index, double value)
 {
-    if (items->count == items->room) {
-        const size_t room = items->room ? 2 * items->room : 256;
-        uint32_t *column = bo_realloc(context, items->column, room, sizeof *column, "a row of libsvm text");
+    if (items->count == items->capacity) {
+        const size_t capacity = items->capacity ? 2 * items->capacity : 256;
+        uint32_t *column = bo_realloc(context, items->column, capacity, sizeof *column, "a row of libsvm text");
         if (column) items->column = column;
         double *values =
-            column ? bo_realloc(context, items->value, room, sizeof *values, "a row of libsvm text") : NULL;
+            column ? bo_realloc(context, items->value, capacity, sizeof *values, "a row of libsvm text") : NULL;
         if (!values) return BO_MEMORY;
         items->value = values;
-        items->room = room;
+        items->capacity = capacity;
     }
     items->column[items->count] = (uint32_t)index;
     items->value[items->count++] = value;

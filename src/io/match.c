@@ -30,8 +30,8 @@ static bo_status find_column(bo_context *context, const bo_reader *reader, char 
     *out = guess;
     if (guess < reader->columns && strcmp(reader->names[guess], name) == 0) return BO_OK;
     if (!order->places) BO_TRY(sort_names(context, reader, order));
-    char **wanted = &name;
-    char ***found = bsearch(&wanted, order->places, reader->columns, sizeof *order->places, by_name);
+    char **key = &name;
+    char ***found = bsearch(&key, order->places, reader->columns, sizeof *order->places, by_name);
     *out = found ? (size_t)(*found - reader->names) : SIZE_MAX;
     return BO_OK;
 }
@@ -106,26 +106,26 @@ static bo_status match_by_name(bo_context *context, bo_stream *stream, bool *kno
 /* Columns that a file without names may have. */
 typedef enum file_shape { ALL_COLUMNS, WITHOUT_TARGETS, ONLY_INPUTS, NO_SHAPE } file_shape;
 
-static file_shape find_shape(const bo_schema *schema, const bo_reader *reader, size_t targets, size_t others)
+static file_shape find_shape(const bo_schema *schema, const bo_reader *reader, size_t targets, size_t other_columns)
 {
     /* Sparse text is as wide as its largest index: the reader widens narrower text, and wider text has unknown
      * features. */
     if (reader->format == BO_FORMAT_LIBSVM && schema->format == BO_FORMAT_LIBSVM) return ALL_COLUMNS;
     if (reader->columns == schema->column_count) return ALL_COLUMNS;
     if (reader->columns == schema->column_count - targets) return WITHOUT_TARGETS;
-    return reader->columns == schema->column_count - targets - others ? ONLY_INPUTS : NO_SHAPE;
+    return reader->columns == schema->column_count - targets - other_columns ? ONLY_INPUTS : NO_SHAPE;
 }
 
 static bo_status match_by_place(bo_context *context, bo_stream *stream, bool *known, size_t *targets_found)
 {
     const bo_schema *schema = stream->schema;
     const bo_reader *reader = stream->source.data;
-    size_t targets = 0, others = 0, at = 0;
+    size_t targets = 0, other_columns = 0, at = 0;
     for (size_t i = 0; i < schema->column_count; ++i) {
         targets += schema->columns[i].kind == BO_COLUMN_TARGET;
-        others += schema->columns[i].kind != BO_COLUMN_TARGET && !bo_column_is_input(&schema->columns[i]);
+        other_columns += schema->columns[i].kind != BO_COLUMN_TARGET && !bo_column_is_input(&schema->columns[i]);
     }
-    const file_shape shape = find_shape(schema, reader, targets, others);
+    const file_shape shape = find_shape(schema, reader, targets, other_columns);
     if (shape == NO_SHAPE && targets)
         return bo_fail(context, BO_FORMAT,
                        "%s: expected %zu columns, as the model was fitted with (%zu without the target), found %zu",

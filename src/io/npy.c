@@ -42,16 +42,16 @@ static bool take(bo_npy_parser *parser, char c)
     return true;
 }
 
-static bool take_word(bo_npy_parser *parser, const char *word)
+static bool take_literal(bo_npy_parser *parser, const char *literal)
 {
-    size_t length = strlen(word);
+    size_t length = strlen(literal);
     next_token(parser);
-    if ((size_t)(parser->end - parser->at) < length || memcmp(parser->at, word, length) != 0) return false;
+    if ((size_t)(parser->end - parser->at) < length || memcmp(parser->at, literal, length) != 0) return false;
     parser->at += length;
     return true;
 }
 
-static bo_status take_string(bo_npy_parser *parser, char *out, size_t room)
+static bo_status take_string(bo_npy_parser *parser, char *out, size_t size)
 {
     char quote = next_token(parser);
     if (quote != '\'' && quote != '"') return malformed(parser, "expected a quoted string");
@@ -59,7 +59,7 @@ static bo_status take_string(bo_npy_parser *parser, char *out, size_t room)
     const char *close = memchr(text, quote, (size_t)(parser->end - text));
     if (!close) return malformed(parser, "expected a closing quote");
     size_t length = (size_t)(close - text);
-    if (length >= room || memchr(text, 0, length)) return malformed(parser, "a string is too long");
+    if (length >= size || memchr(text, 0, length)) return malformed(parser, "a string is too long");
     memcpy(out, text, length);
     out[length] = 0;
     parser->at = close + 1;
@@ -101,8 +101,8 @@ static bo_status take_pair(bo_npy_parser *parser, bo_npy_header *header)
     }
     if (strcmp(key, "fortran_order") == 0 && !header->has_order) {
         header->has_order = true;
-        header->by_column = take_word(parser, "True");
-        return header->by_column || take_word(parser, "False")
+        header->by_column = take_literal(parser, "True");
+        return header->by_column || take_literal(parser, "False")
                    ? BO_OK
                    : malformed(parser, "expected True or False as fortran_order");
     }

@@ -140,9 +140,9 @@ bool bo_number_read(const char *text, const char *end, const char **stop, double
     return true;
 }
 
-static bool same_word(const char *text, size_t length, const char *word)
+static bool is_literal(const char *text, size_t length, const char *literal)
 {
-    return strlen(word) == length && strncasecmp(text, word, length) == 0;
+    return strlen(literal) == length && strncasecmp(text, literal, length) == 0;
 }
 
 bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
@@ -157,22 +157,22 @@ bo_cell_kind bo_cell_read(const char *text, const char *end, double *value)
     *value = NAN;
     if (length == 1 && *text == '?') return BO_CELL_MISSING;
     if (length == 2 && memcmp(text, "NA", 2) == 0) return BO_CELL_MISSING;
-    if (same_word(text, length, "null") || same_word(text, length, "n/a")) return BO_CELL_MISSING;
-    if (same_word(text, length, "#n/a") || same_word(text, length, "<na>")) return BO_CELL_MISSING;
+    if (is_literal(text, length, "null") || is_literal(text, length, "n/a")) return BO_CELL_MISSING;
+    if (is_literal(text, length, "#n/a") || is_literal(text, length, "<na>")) return BO_CELL_MISSING;
     bool negative = *text == '-';
     if (negative || *text == '+') {
         ++text;
         --length;
     }
-    if (same_word(text, length, "nan")) return BO_CELL_MISSING;
-    if (same_word(text, length, "inf") || same_word(text, length, "infinity")) {
+    if (is_literal(text, length, "nan")) return BO_CELL_MISSING;
+    if (is_literal(text, length, "inf") || is_literal(text, length, "infinity")) {
         *value = negative ? -INFINITY : INFINITY;
         return BO_CELL_NUMBER;
     }
     return BO_CELL_TEXT;
 }
 
-bool bo_is_missing_word(const char *text)
+bool bo_is_missing_text(const char *text)
 {
     if (strcmp(text, "-") == 0 || strcasecmp(text, "none") == 0 || strcasecmp(text, "null") == 0) return true;
     return strcasecmp(text + (*text == '-' || *text == '+'), "nan") == 0;

@@ -33,7 +33,7 @@ bo_number_form bo_number_form_find(const bo_number_signs *signs, char delimiter)
 
 /* True for text that is a missing value in a column of numbers, dates or truth values, but text in other columns and
  * the name of a class: None, -, NaN and null. Case is ignored. */
-bool bo_is_missing_word(const char *text);
+bool bo_is_missing_text(const char *text);
 /* True if the text is a number whose spelling matters when it is a label, as that of a code: leading zeros (a ZIP code
  * 01234), integers with exponents (1e5), or more digits than a double holds, so that bo_number_format would not write
  * them. Blanks around them are ignored. */

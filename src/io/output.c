@@ -21,8 +21,8 @@ struct bo_output {
     void *user;
     void **bytes;
     size_t *size;
-    char *memory; /* the bytes written: `used` of `room`, which leaves one for a NUL */
-    size_t used, room;
+    char *memory; /* the bytes written: `used` of `capacity`, which leaves one for a NUL */
+    size_t used, capacity;
 };
 
 static void release(bo_output *output)
@@ -114,11 +114,11 @@ static bo_status open_beside(bo_context *context, bo_output *output, const struc
     enum { SUFFIX = sizeof ".bochner-1000.part", NAME = 255 - SUFFIX };
     const char *slash = strrchr(output->path, '/');
     const size_t directory = slash ? (size_t)(slash + 1 - output->path) : 0;
-    const size_t kept = directory + bo_min(strlen(output->path + directory), NAME), room = kept + SUFFIX + 1;
-    output->temporary = bo_alloc(context, room, 1, "a file name");
+    const size_t kept = directory + bo_min(strlen(output->path + directory), NAME), size = kept + SUFFIX + 1;
+    output->temporary = bo_alloc(context, size, 1, "a file name");
     if (!output->temporary) return BO_MEMORY;
     for (unsigned i = 0; i < WRITERS; ++i) {
-        snprintf(output->temporary, room, "%.*s.bochner-%u.part", (int)kept, output->path, i);
+        snprintf(output->temporary, size, "%.*s.bochner-%u.part", (int)kept, output->path, i);
         output->fd = create(output->temporary);
         if (output->fd >= 0 || errno != EEXIST) break;
     }
@@ -219,21 +219,21 @@ int bo_output_descriptor(const bo_output *output)
 
 bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size)
 {
-    if (!output->bytes || (output->memory && size <= output->room - output->used)) return BO_OK;
+    if (!output->bytes || (output->memory && size <= output->capacity - output->used)) return BO_OK;
     if (size > SIZE_MAX - 1 - output->used)
         return bo_fail(context, BO_MEMORY, "%s: %zu + %zu bytes are too many", output->path, output->used, size);
     char *larger = bo_realloc(context, output->memory, output->used + size + 1, 1, "an image in memory");
     if (!larger) return BO_MEMORY;
     output->memory = larger;
-    output->room = output->used + size;
+    output->capacity = output->used + size;
     return BO_OK;
 }
 
 static bo_status write_memory(bo_context *context, bo_output *output, const void *data, size_t size)
 {
-    enum { LEAST = BO_SIZE(4096, 8) };
-    const size_t twice = output->room > LEAST ? output->room : LEAST;
-    if (size > output->room - output->used) BO_TRY(bo_output_reserve(context, output, size > twice ? size : twice));
+    enum { MIN_CAPACITY = BO_SIZE(4096, 8) };
+    const size_t twice = output->capacity > MIN_CAPACITY ? output->capacity : MIN_CAPACITY;
+    if (size > output->capacity - output->used) BO_TRY(bo_output_reserve(context, output, size > twice ? size : twice));
     if (size) memcpy(output->memory + output->used, data, size);
     output->used += size;
     return BO_OK;

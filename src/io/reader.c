@@ -137,7 +137,7 @@ bool bo_reader_seekable(const bo_reader *reader)
     return bo_reader_is_array(reader) && bo_bytes_seekable(reader->bytes);
 }
 
-static bo_status room_for_cells(bo_context *context, bo_reader *reader, size_t cells)
+static bo_status reserve_cells(bo_context *context, bo_reader *reader, size_t cells)
 {
     if (reader->cell_capacity >= cells) return BO_OK;
     double *larger = bo_realloc(context, reader->cells, cells, sizeof *larger, "a block of cells");
@@ -148,12 +148,12 @@ static bo_status room_for_cells(bo_context *context, bo_reader *reader, size_t c
 }
 
 /* Room for one more row of text. A block starts small and grows, so that small files need little memory. */
-static bo_status room_for_row(bo_context *context, bo_reader *reader, size_t row, size_t most)
+static bo_status reserve_row(bo_context *context, bo_reader *reader, size_t row, size_t max_rows)
 {
     if ((row + 1) * reader->columns > reader->cell_capacity) {
         size_t rows = row ? 4 * row : 16;
-        if (rows > most) rows = most;
-        BO_TRY(room_for_cells(context, reader, rows * reader->columns));
+        if (rows > max_rows) rows = max_rows;
+        BO_TRY(reserve_cells(context, reader, rows * reader->columns));
     }
     if (row >= reader->line_capacity) {
         const size_t rows = row ? 4 * row : 16;
@@ -162,7 +162,7 @@ static bo_status room_for_row(bo_context *context, bo_reader *reader, size_t row
         reader->lines = larger;
         reader->line_capacity = rows;
     }
-    return reader->block_has_text ? bo_text_room(context, reader) : BO_OK;
+    return reader->block_has_text ? bo_text_reserve(context, reader) : BO_OK;
 }
 
 static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_rows, size_t *rows)
@@ -174,7 +174,7 @@ static bo_status next_text(bo_context *context, bo_reader *reader, size_t max_ro
         size_t line;
         BO_TRY(bo_records_next(context, reader, &text, &end, &line));
         if (!text) break;
-        BO_TRY(room_for_row(context, reader, *rows, max_rows));
+        BO_TRY(reserve_row(context, reader, *rows, max_rows));
         if (reader->format == BO_FORMAT_LIBSVM)
             BO_TRY(bo_libsvm_row(context, reader, text, end, line, reader->cells + *rows * reader->columns));
         else
@@ -191,20 +191,20 @@ bo_status bo_reader_next(bo_context *context, bo_reader *reader, size_t max_rows
     memset(block, 0, sizeof *block);
     block->columns = reader->columns;
     block->first_row = reader->next_row;
-    size_t most = BO_BLOCK_CELLS / reader->columns;
-    if (most == 0) most = 1;
-    if (most > max_rows) most = max_rows;
-    if (reader->rows_known && most > reader->rows - reader->next_row) most = reader->rows - reader->next_row;
+    size_t count = BO_BLOCK_CELLS / reader->columns;
+    if (count == 0) count = 1;
+    if (count > max_rows) count = max_rows;
+    if (reader->rows_known && count > reader->rows - reader->next_row) count = reader->rows - reader->next_row;
     if (!bo_reader_is_array(reader)) {
-        if (most == 0) return BO_OK;
-        BO_TRY(next_text(context, reader, most, &block->rows));
+        if (count == 0) return BO_OK;
+        BO_TRY(next_text(context, reader, count, &block->rows));
         block->text = reader->block_has_text ? reader->text : NULL;
         block->lines = reader->lines;
     } else {
         const unsigned char *raw;
-        BO_TRY(bo_reader_next_raw(context, reader, most, &raw, &block->rows));
+        BO_TRY(bo_reader_next_raw(context, reader, count, &raw, &block->rows));
         if (block->rows == 0) return BO_OK;
-        BO_TRY(room_for_cells(context, reader, block->rows * reader->columns));
+        BO_TRY(reserve_cells(context, reader, block->rows * reader->columns));
         bo_convert_f64(&reader->array, raw, block->rows * reader->columns, reader->cells);
     }
     block->cells = reader->cells;
@@ -263,7 +263,7 @@ void bo_text_interpret(const char *text, bo_text_meaning *out)
 {
     if (out) *out = (bo_text_meaning){0};
     if (!text || !out) return;
-    out->missing = bo_is_missing_word(text);
+    out->missing = bo_is_missing_text(text);
     for (int form = 0; form < BO_DATE_FORMS; ++form)
         out->date[form] = bo_date_read(text, (bo_date_form)form, &out->days[form]);
 }

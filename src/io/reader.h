@@ -9,13 +9,13 @@
 #include "numbers.h"
 
 enum {
-    BO_MAX_COLUMNS = 1 << 22,  /* a wider table is taken as damaged */
-    BO_MAX_RECORD = 1 << 28,   /* bytes of one line of text */
-    BO_MAX_NAME = 4096,        /* bytes of the name of a column, which is repeated for each of its categories */
-    BO_BLOCK_CELLS = 1 << 17,  /* cells of one block of bo_reader_next: stays in cache */
-    BO_RAW_BLOCK = 1 << 20,    /* bytes of one block of bo_reader_next_raw */
-    BO_SAMPLE_BYTES = 1 << 16, /* initial size of the sample that detection examines */
-    BO_SAMPLE_MOST = 1 << 24,  /* maximum size, for very long lines */
+    BO_MAX_COLUMNS = 1 << 22,      /* a wider table is taken as damaged */
+    BO_MAX_RECORD = 1 << 28,       /* bytes of one line of text */
+    BO_MAX_NAME = 4096,            /* bytes of the name of a column, which is repeated for each of its categories */
+    BO_BLOCK_CELLS = 1 << 17,      /* cells of one block of bo_reader_next: stays in cache */
+    BO_RAW_BLOCK = 1 << 20,        /* bytes of one block of bo_reader_next_raw */
+    BO_SAMPLE_BYTES = 1 << 16,     /* initial size of the sample that detection examines */
+    BO_MAX_SAMPLE_BYTES = 1 << 24, /* maximum size, for very long lines */
     BO_SAMPLE_RECORDS = 50
 };
 
@@ -58,7 +58,7 @@ typedef struct bo_records {
 /* A row of libsvm text: its label and pairs. */
 typedef struct bo_libsvm_items {
     double label;
-    size_t count, room;
+    size_t count, capacity;
     uint32_t *column; /* indices, which are columns of the file */
     double *value;
 } bo_libsvm_items;
@@ -152,7 +152,7 @@ typedef struct bo_text_form {
     bo_number_form number;
 } bo_text_form;
 
-bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format wanted, bo_text_form *form);
+bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format requested, bo_text_form *form);
 
 typedef enum bo_record_end { BO_RECORD_FOUND, BO_RECORD_MORE, BO_RECORD_OPEN_QUOTE } bo_record_end;
 /* Finds the end (newline) of the record that starts at `text`; quotes are respected unless delimiter is 0 or ' '. */
@@ -178,7 +178,7 @@ bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_tex
 bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                            size_t row);
 /* Makes room for one string per cell; cells without text have NULL. */
-bo_status bo_text_room(bo_context *context, bo_reader *reader);
+bo_status bo_text_reserve(bo_context *context, bo_reader *reader);
 bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_columns);
 bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                         double *cells);

@@ -80,8 +80,8 @@ bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_
     return BO_OK;
 }
 
-/* Writes the name of input k of column i to `text`, at most `room` bytes; returns its length with the NUL. */
-static size_t write_name(const bo_schema *schema, size_t i, size_t k, char *text, size_t room)
+/* Writes the name of input k of column i to `text`, at most `size` bytes; returns its length with the NUL. */
+static size_t write_name(const bo_schema *schema, size_t i, size_t k, char *text, size_t size)
 {
     const bo_column *column = &schema->columns[i];
     const char *separator, *detail = input_detail(schema, column, k, &separator);
@@ -90,19 +90,19 @@ static size_t write_name(const bo_schema *schema, size_t i, size_t k, char *text
                                : "";
     char numbered[40];
     snprintf(numbered, sizeof numbered, schema->format == BO_FORMAT_LIBSVM ? "feature %zu" : "column %zu", i);
-    return (size_t)snprintf(text, room, "%s%s%s%s", column->name ? column->name : numbered, separator, relation,
+    return (size_t)snprintf(text, size, "%s%s%s%s", column->name ? column->name : numbered, separator, relation,
                             detail) +
            1;
 }
 
 /* Names all inputs in schema->input_text, or with text NULL only returns the bytes that they need. */
-static size_t name_inputs(bo_schema *schema, char *text, size_t room)
+static size_t name_inputs(bo_schema *schema, char *text, size_t size)
 {
     size_t at = 0, used = 0;
     for (size_t i = 0; i < schema->column_count; ++i)
         for (size_t k = 0, count = inputs_of(schema, &schema->columns[i]); k < count; ++k) {
             if (text) schema->inputs[at++] = text + used;
-            used += write_name(schema, i, k, text ? text + used : NULL, text ? room - used : 0);
+            used += write_name(schema, i, k, text ? text + used : NULL, text ? size - used : 0);
         }
     return used;
 }

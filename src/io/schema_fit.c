@@ -203,13 +203,13 @@ static const char *role_of(bo_column_kind kind)
 
 /* Sets the kind of the columns in `list`, which must be inputs so far. */
 static bo_status set_kind(bo_context *context, bo_fit *fit, const bo_reader *reader, const char *list, const char *what,
-                          size_t most, bo_column_kind kind)
+                          size_t max_count, bo_column_kind kind)
 {
     size_t *columns, count;
     if (!list || !*list) return BO_OK;
     BO_TRY(bo_columns_resolve(context, reader, list, what, &columns, &count));
     bo_status status = BO_OK;
-    if (count > most)
+    if (count > max_count)
         status = bo_fail(context, BO_INVALID, "%s: expected one column for %s, found %zu", bo_reader_path(reader), what,
                          count);
     for (size_t i = 0; i < count && status == BO_OK; ++i) {
@@ -335,7 +335,7 @@ static void free_fit(bo_fit *fit, size_t columns)
     bo_free(fit->collectors);
     bo_free(fit->sketches);
     bo_free(fit->target_columns);
-    bo_categories_free(&fit->target_words);
+    bo_categories_free(&fit->ambiguous_labels);
 }
 
 bo_status bo_schema_fit_source(bo_context *context, const bo_data_desc *desc, bo_data_input *source,

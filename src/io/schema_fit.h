@@ -10,11 +10,11 @@
 
 enum {
     BO_AUTO_CLASSES = 20,        /* different integers that are classes */
-    BO_ONE_HOT_MOST = 32,        /* values of a text column that is one-hot encoded without a request */
-    BO_UNIQUE_LEAST = 16,        /* a text column with more values, of which most occur once, has names or ids */
-    BO_NUMBERED_LEAST = 20,      /* rows of a table in which consecutive integers are row numbers */
+    BO_MAX_ONE_HOT = 32,         /* values of a text column that is one-hot encoded without a request */
+    BO_MIN_UNIQUE_VALUES = 16,   /* a text column with more values, of which most occur once, has names or ids */
+    BO_MIN_NUMBERED_ROWS = 20,   /* rows of a table in which consecutive integers are row numbers */
     BO_SKETCH_COLUMNS = 1 << 15, /* columns at most whose values are sampled for their origins */
-    BO_INDEX_MOST = 100          /* integers per row in the range of an index of fewer rows, which were selected */
+    BO_MAX_INDEX_RATIO = 100     /* integers per row in the range of an index of fewer rows, which were selected */
 };
 
 /* A copy of a cell, for messages after the end of the table. */
@@ -49,8 +49,8 @@ typedef struct bo_collector {
     double days[BO_DATE_FORMS];           /* sum of the dates in each form */
     bo_noted_cell no_date[BO_DATE_FORMS]; /* the first text that is no date in this form */
     bo_noted_cell odd;                    /* the first text after numbers */
-    size_t words, infinite;               /* texts that are bo_is_missing_word, or infinite if they are numbers */
-    bo_noted_cell first_word, first_infinite, first_number;
+    size_t missing_texts, infinite;       /* texts that are bo_is_missing_text, or infinite if they are numbers */
+    bo_noted_cell first_missing, first_infinite, first_number;
 } bo_collector;
 
 typedef struct bo_fit {
@@ -60,9 +60,9 @@ typedef struct bo_fit {
     bo_value_sketch *sketches; /* of the columns; NULL: there are too many */
     size_t *target_columns;    /* in the data file; NULL: none */
     bool refuse_text, second_pass;
-    bo_categories target_words; /* words that are classes or missing values (bo_is_missing_word) */
-    bool unlabeled, word;       /* the target of the current row is missing, or such a word */
-    size_t word_rows;
+    bo_categories ambiguous_labels; /* words that are classes or missing values (bo_is_missing_text) */
+    bool unlabeled, ambiguous;      /* the target of the current row is missing, or such a word */
+    size_t ambiguous_rows;
     size_t infinite; /* targets that are infinite if they are numbers, or names of classes */
     bo_noted_cell first_infinite;
 } bo_fit;

@@ -128,17 +128,17 @@ static bo_status check_entries(bo_context *context, const listing *index)
 }
 
 /* Every tensor of a shard is in the index, with this shard. */
-static bo_status check_shard(bo_context *context, const listing *index, size_t number, bo_names *others)
+static bo_status check_shard(bo_context *context, const listing *index, size_t number, bo_names *unlisted)
 {
     const bo_tensors *part = index->parts[number];
     for (size_t i = 0; i < bo_tensors_count(part); i++) {
-        const entry wanted = {.tensor = bo_tensors_at(part, i)->name};
-        const entry *line = bsearch(&wanted, index->entries, index->count, sizeof wanted, by_tensor);
+        const entry key = {.tensor = bo_tensors_at(part, i)->name};
+        const entry *line = bsearch(&key, index->entries, index->count, sizeof key, by_tensor);
         if (!line) {
-            bo_names_add(others, "'%.100s' (%.100s)", wanted.tensor, index->shards[number]);
+            bo_names_add(unlisted, "'%.100s' (%.100s)", key.tensor, index->shards[number]);
         } else if (strcmp(line->shard, index->shards[number]) != 0) {
             return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' is in two shards, %.100s and %.100s", index->path,
-                           wanted.tensor, line->shard, index->shards[number]);
+                           key.tensor, line->shard, index->shards[number]);
         }
     }
     return BO_OK;
@@ -146,11 +146,11 @@ static bo_status check_shard(bo_context *context, const listing *index, size_t n
 
 static bo_status check_shards(bo_context *context, const listing *index)
 {
-    bo_names others = {0};
-    for (size_t i = 0; i < index->shard_count; i++) BO_TRY(check_shard(context, index, i, &others));
-    if (!others.count) return BO_OK;
+    bo_names unlisted = {0};
+    for (size_t i = 0; i < index->shard_count; i++) BO_TRY(check_shard(context, index, i, &unlisted));
+    if (!unlisted.count) return BO_OK;
     return bo_fail(context, BO_FORMAT, "%s: tensors of the shards that are not in the index (%zu): %s", index->path,
-                   others.count, bo_names_text(&others));
+                   unlisted.count, bo_names_text(&unlisted));
 }
 
 static bo_status open_listing(bo_context *context, listing *index, const bo_json *json, const bo_shard_source *source,
@@ -196,7 +196,7 @@ static bool beside(const char *index, const char *name, char out[PATH])
     return snprintf(out, PATH, "%.*s%s", directory, index, name) < PATH;
 }
 
-static bool is_there(void *user, const char *name)
+static bool exists(void *user, const char *name)
 {
     char path[PATH];
     return beside(user, name, path) && access(path, F_OK) == 0;
@@ -214,7 +214,7 @@ bo_status bo_shards_open(bo_context *context, const char *path, bo_tensors **out
     char *text;
     size_t length;
     *out = NULL;
-    const bo_shard_source source = {is_there, open_beside, (void *)(uintptr_t)path};
+    const bo_shard_source source = {exists, open_beside, (void *)(uintptr_t)path};
     BO_TRY(bo_bytes_text(context, path, &bo_limits_index, &text, &length));
     const bo_status status = bo_shards_open_memory(context, path, text, length, &source, out);
     bo_free(text);

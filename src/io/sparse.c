@@ -32,8 +32,8 @@ bo_status bo_sparse_create(bo_context *context, size_t dim, bo_sparse_block **ou
     block->rows.start = bo_alloc(context, ROWS + 1, sizeof(size_t), "sparse rows");
     block->rows.column = bo_alloc_raw(context, NUMBERS, sizeof(uint32_t), "sparse rows");
     block->rows.value = bo_alloc_raw(context, NUMBERS, sizeof(float), "sparse rows");
-    block->row_room = ROWS;
-    block->number_room = NUMBERS;
+    block->row_capacity = ROWS;
+    block->number_capacity = NUMBERS;
     if (block->rows.start && block->rows.column && block->rows.value) return BO_OK;
     bo_sparse_destroy(&block->rows);
     *out = NULL;
@@ -61,30 +61,30 @@ static bo_status grow(bo_context *context, const void *array, size_t count, size
 bo_status bo_sparse_reserve(bo_context *context, bo_sparse_block *block, size_t numbers)
 {
     bo_sparse *rows = &block->rows;
-    if (rows->rows == block->row_room) {
-        const size_t room = 2 * block->row_room;
-        BO_TRY(grow(context, rows->start, room + 1, sizeof(size_t), &rows->start));
-        block->row_room = room;
+    if (rows->rows == block->row_capacity) {
+        const size_t capacity = 2 * block->row_capacity;
+        BO_TRY(grow(context, rows->start, capacity + 1, sizeof(size_t), &rows->start));
+        block->row_capacity = capacity;
     }
     const size_t needed = block->numbers + numbers;
-    if (needed <= block->number_room) return BO_OK;
-    const size_t room = needed > block->number_room / 2 * 3 ? needed : block->number_room / 2 * 3;
-    BO_TRY(grow(context, rows->column, room, sizeof(uint32_t), &rows->column));
-    BO_TRY(grow(context, rows->value, room, sizeof(float), &rows->value));
-    block->number_room = room;
+    if (needed <= block->number_capacity) return BO_OK;
+    const size_t capacity = needed > block->number_capacity / 2 * 3 ? needed : block->number_capacity / 2 * 3;
+    BO_TRY(grow(context, rows->column, capacity, sizeof(uint32_t), &rows->column));
+    BO_TRY(grow(context, rows->value, capacity, sizeof(float), &rows->value));
+    block->number_capacity = capacity;
     return BO_OK;
 }
 
 void bo_sparse_put(bo_sparse_block *block, size_t column, float value)
 {
-    assert(block->numbers < block->number_room && column < block->rows.dim);
+    assert(block->numbers < block->number_capacity && column < block->rows.dim);
     ((uint32_t *)block->rows.column)[block->numbers] = (uint32_t)column;
     ((float *)block->rows.value)[block->numbers++] = value;
 }
 
 void bo_sparse_end_row(bo_sparse_block *block)
 {
-    assert(block->rows.rows < block->row_room);
+    assert(block->rows.rows < block->row_capacity);
     ((size_t *)block->rows.start)[++block->rows.rows] = block->numbers;
 }
 

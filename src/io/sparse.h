@@ -8,7 +8,7 @@
  * row_room + 1 offsets and number_room numbers and belong to the block. */
 typedef struct bo_sparse_block {
     bo_sparse rows;
-    size_t row_room, number_room;
+    size_t row_capacity, number_capacity;
     size_t numbers; /* stored, including those of the row that is being filled */
 } bo_sparse_block;
 

@@ -43,14 +43,15 @@ bo_status bo_split_rows(bo_context *context, const bo_split_desc *desc, size_t r
     BO_REQUIRE(context, desc);
     BO_REQUIRE_IF(context, rows > 0, splits);
     BO_TRY(bo_split_check(context, desc));
-    const size_t held = (size_t)ceil(desc->valid * (double)rows), tested = (size_t)ceil(desc->test * (double)rows);
+    const size_t valid_rows = (size_t)ceil(desc->valid * (double)rows),
+                 test_rows = (size_t)ceil(desc->test * (double)rows);
     for (size_t i = 0; i < rows; i++) {
         const uint64_t at = bo_permute(desc->seed, 0, rows, i);
         if (desc->folds) {
             splits[i] = at % desc->folds == desc->fold ? BO_SPLIT_TEST : BO_SPLIT_TRAIN;
             continue;
         }
-        splits[i] = at < held ? BO_SPLIT_VALID : at < held + tested ? BO_SPLIT_TEST : BO_SPLIT_TRAIN;
+        splits[i] = at < valid_rows ? BO_SPLIT_VALID : at < valid_rows + test_rows ? BO_SPLIT_TEST : BO_SPLIT_TRAIN;
     }
     return BO_OK;
 }

@@ -172,13 +172,13 @@ static bo_status skip_rows(bo_context *context, bo_stream *stream, size_t rows, 
 }
 
 /* Moves to the next row of this part; *room: the number of consecutive rows of the part from there. */
-static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room)
+static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *remaining)
 {
     const bo_reader *reader = stream->source.data;
-    *room = SIZE_MAX;
+    *remaining = SIZE_MAX;
     if (!stream->parted) return BO_OK;
     if (stream->last) {
-        *room = stream->last - reader->next_row;
+        *remaining = stream->last - reader->next_row;
         return BO_OK;
     }
     size_t block = reader->next_row / BO_STREAM_PART_ROWS;
@@ -189,16 +189,16 @@ static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *room
         BO_TRY(skip_rows(context, stream, gap, &skipped));
         block += ahead;
     }
-    *room = (block + 1) * BO_STREAM_PART_ROWS - reader->next_row;
+    *remaining = (block + 1) * BO_STREAM_PART_ROWS - reader->next_row;
     return BO_OK;
 }
 
 /* ---- rows without a target, and codes ---------------------------------------------------------------------------- */
 
-static bo_status room_for_notes(bo_context *context, bo_stream *stream, size_t rows)
+static bo_status reserve_notes(bo_context *context, bo_stream *stream, size_t rows)
 {
     bo_row_notes *notes = &stream->notes;
-    if (!stream->noted || notes->room >= rows) return BO_OK;
+    if (!stream->noted || notes->capacity >= rows) return BO_OK;
     size_t *row = bo_realloc(context, notes->row, rows, sizeof *row, "row numbers");
     if (!row) return BO_MEMORY;
     notes->row = row;
@@ -208,7 +208,7 @@ static bo_status room_for_notes(bo_context *context, bo_stream *stream, size_t r
     uint64_t *group = bo_realloc(context, notes->group, rows, sizeof *group, "groups of rows");
     if (!group) return BO_MEMORY;
     notes->group = group;
-    notes->room = rows;
+    notes->capacity = rows;
     return BO_OK;
 }
 
@@ -275,8 +275,8 @@ static bo_status report_unseen(bo_context *context, bo_stream *stream)
                stream->unlabeled == 1 ? " is" : "s are");
     if (stream->undated && !stream->silent && !stream->training) {
         /* One of several is a mistake, as it was in the training data. */
-        const size_t most = stream->dated > BO_DATE_SHARE ? stream->dated / BO_DATE_SHARE : stream->dated > 1;
-        if (stream->undated > most)
+        const size_t max_undated = stream->dated > BO_DATE_SHARE ? stream->dated / BO_DATE_SHARE : stream->dated > 1;
+        if (stream->undated > max_undated)
             return bo_fail(context, BO_FORMAT,
                            "%s; %zu of %zu date%s invalid, and at most 1 of %d%s is read as missing (write NA for a "
                            "missing date)",
@@ -305,18 +305,18 @@ static bo_status next_rows(bo_context *context, bo_stream *stream, size_t max_ro
         return bo_fail(context, BO_INVALID, "%s: expected a target column, found none",
                        bo_reader_path(stream->source.data));
     if (schema->targets == 0) y = NULL;
-    BO_TRY(room_for_notes(context, stream, max_rows));
+    BO_TRY(reserve_notes(context, stream, max_rows));
     for (size_t read = 0; (replaced ? *rows : read) < max_rows;) {
         const size_t left = max_rows - (replaced ? *rows : read);
-        size_t room, got = 0;
-        BO_TRY(enter_part(context, stream, &room));
-        if (room > left) room = left;
-        if (room > 0) {
+        size_t count, got = 0;
+        BO_TRY(enter_part(context, stream, &count));
+        if (count > left) count = left;
+        if (count > 0) {
             float *to = x ? x + *rows * schema->dim : NULL;
             double *targets = y ? y + *rows * schema->targets : NULL;
-            BO_TRY(block          ? bo_stream_next_items(context, stream, room, block, targets, &got)
-                   : stream->runs ? bo_stream_next_array(context, stream, room, to, targets, &got)
-                                  : bo_stream_next_cells(context, stream, room, *rows, to, targets, &got));
+            BO_TRY(block          ? bo_stream_next_items(context, stream, count, block, targets, &got)
+                   : stream->runs ? bo_stream_next_array(context, stream, count, to, targets, &got)
+                                  : bo_stream_next_cells(context, stream, count, *rows, to, targets, &got));
             if (stream->source.labels)
                 BO_TRY(got ? next_labels(context, stream, got, targets) : end_labels(context, stream));
         }

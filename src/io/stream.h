@@ -11,12 +11,12 @@ typedef struct bo_stream_run {
     size_t from, to, count;
 } bo_stream_run;
 
-/* The row number in the file, the weight and the group of each row of the last read; room for `room` rows. */
+/* The row number in the file, the weight and the group of each row of the last read; room for `capacity` rows. */
 typedef struct bo_row_notes {
     size_t *row;
     float *weight;
     uint64_t *group;
-    size_t room;
+    size_t capacity;
 } bo_row_notes;
 
 typedef struct bo_stream bo_stream;

@@ -37,15 +37,15 @@ static bo_status draw_distinct(bo_context *context, bo_rng *rng, size_t bound, s
 }
 
 /* Where a sample is written; y and weights may be NULL. */
-typedef struct bo_stream_room {
+typedef struct bo_stream_arrays {
     float *x;
     double *y;
     float *weights;
-} bo_stream_room;
+} bo_stream_arrays;
 
 /* A row without a target may be among the rows that are drawn: then the sample has one row less. */
 static bo_status sample_by_seeking(bo_context *context, bo_stream *stream, size_t rows, bo_rng *rng,
-                                   const bo_stream_room *to, size_t *sampled)
+                                   const bo_stream_arrays *to, size_t *sampled)
 {
     const size_t total = stream->source.data->rows, count = rows < total ? rows : total;
     const size_t dim = stream->schema->dim, targets = stream->schema->targets;
@@ -69,7 +69,7 @@ static bo_status sample_by_seeking(bo_context *context, bo_stream *stream, size_
 
 /* Algorithm R (Vitter 1985). */
 static bo_status sample_by_pass(bo_context *context, bo_stream *stream, size_t rows, bo_rng *rng,
-                                const bo_stream_room *to, size_t *sampled)
+                                const bo_stream_arrays *to, size_t *sampled)
 {
     const size_t dim = stream->schema->dim, targets = stream->schema->targets, block = 256;
     float *block_x = bo_alloc_raw(context, block * dim, sizeof *block_x, "a block of rows");
@@ -98,7 +98,7 @@ bo_status bo_stream_sample(bo_context *context, bo_stream *stream, size_t rows, 
 {
     const bo_reader *data = stream->source.data, *labels = stream->source.labels;
     const bool seeks = bo_reader_seekable(data) && (!labels || bo_reader_seekable(labels)), parted = stream->parted;
-    const bo_stream_room to = {x, y, weights};
+    const bo_stream_arrays to = {x, y, weights};
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("data.sample", 0));
     *sampled = 0;
     stream->parted = false; /* the sample is drawn from the whole file and is the same for every part */

@@ -271,7 +271,7 @@ const bo_table_info *bo_table_describe(const bo_table *table)
 }
 
 /* Moves the rows of the requested part to the front. */
-static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
+static size_t keep_selected(bo_table *table, size_t count, float *x, double *y)
 {
     const size_t dim = table->schema->dim, targets = table->schema->targets;
     const uint64_t *groups = bo_stream_groups(table->stream);
@@ -292,7 +292,7 @@ static size_t keep_wanted(bo_table *table, size_t count, float *x, double *y)
 }
 
 /* Copies the rows of the requested part to the block of the table. */
-static bo_status keep_wanted_sparse(bo_context *context, bo_table *table, bo_sparse *x, double *y)
+static bo_status keep_selected_sparse(bo_context *context, bo_table *table, bo_sparse *x, double *y)
 {
     const size_t targets = table->schema->targets;
     if (!table->block) BO_TRY(bo_sparse_create(context, x->dim, &table->block));
@@ -339,8 +339,8 @@ bo_status bo_table_next(bo_context *context, bo_table *table, size_t max_rows, b
             table->stream = NULL;
             continue;
         }
-        if (chooses(table) && rows->x) count = keep_wanted(table, count, rows->x, rows->y);
-        if (chooses(table) && !rows->x) BO_TRY(keep_wanted_sparse(context, table, &rows->sparse, rows->y));
+        if (chooses(table) && rows->x) count = keep_selected(table, count, rows->x, rows->y);
+        if (chooses(table) && !rows->x) BO_TRY(keep_selected_sparse(context, table, &rows->sparse, rows->y));
         rows->rows = rows->x ? count : rows->sparse.rows;
         rows->weights = bo_stream_weights(table->stream);
     }
@@ -391,16 +391,16 @@ bo_status bo_table_count(bo_context *context, const bo_table_desc *desc, const b
 
 /* Samples from each file in proportion to its number of rows. */
 static bo_status sample_files(bo_context *context, const bo_table_desc *desc, const bo_schema *schema,
-                              const size_t *counts, size_t want, float *x, double *y, float *weights, size_t *sampled)
+                              const size_t *counts, size_t count, float *x, double *y, float *weights, size_t *sampled)
 {
     const size_t one_file = 1;
     double all = 0, before = 0;
     if (!counts) counts = &one_file;
     for (size_t i = 0; i < file_count(desc); i++) all += (double)counts[i];
     for (size_t i = 0; i < file_count(desc); i++) {
-        const size_t first = (size_t)llround((double)want * before / all);
+        const size_t first = (size_t)llround((double)count * before / all);
         before += (double)counts[i];
-        const size_t share = (size_t)llround((double)want * before / all) - first;
+        const size_t share = (size_t)llround((double)count * before / all) - first;
         size_t found = 0;
         if (share == 0) continue;
         const bo_data_desc one = file_desc(desc, i);
@@ -420,15 +420,15 @@ static bo_status sample_files(bo_context *context, const bo_table_desc *desc, co
 
 enum { SAMPLE_BLOCK = 1024 };
 
-/* The place of a row in a sample of `want` rows, by reservoir sampling; `want` or more: it is not taken. */
-static uint64_t place_in_sample(const bo_table_desc *desc, uint64_t row, size_t want)
+/* The place of a row in a sample of `count` rows, by reservoir sampling; `count` or more: it is not taken. */
+static uint64_t place_in_sample(const bo_table_desc *desc, uint64_t row, size_t count)
 {
     const uint64_t seed = desc->split.seed ^ 0x73616d706c65u;
-    return row < want ? row : bo_hash(seed, row) % (row + 1);
+    return row < count ? row : bo_hash(seed, row) % (row + 1);
 }
 
 /* One pass over the training rows: held-out rows must not influence γ or the scaling. */
-static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, float *block_x, double *block_y,
+static bo_status sample_pass(bo_context *context, bo_table *table, size_t count, float *block_x, double *block_y,
                              float *x, double *y, float *weights, size_t *sampled)
 {
     const size_t dim = table->schema->dim, targets = table->schema->targets;
@@ -436,14 +436,14 @@ static bo_status sample_pass(bo_context *context, bo_table *table, size_t want, 
     for (bo_table_rows block = {.x = block_x, .y = y ? block_y : NULL, .rows = 1}; block.rows > 0;) {
         BO_TRY(bo_table_next(context, table, SAMPLE_BLOCK, &block));
         for (size_t i = 0; i < block.rows; i++, row++) {
-            const uint64_t at = place_in_sample(&table->desc, row, want);
-            if (at >= want) continue;
+            const uint64_t at = place_in_sample(&table->desc, row, count);
+            if (at >= count) continue;
             memcpy(x + at * dim, block_x + i * dim, dim * sizeof *x);
             if (y) memcpy(y + at * targets, block_y + i * targets, targets * sizeof *y);
             if (weights) weights[at] = block.weights[i];
         }
     }
-    *sampled = (size_t)(row < want ? row : want);
+    *sampled = (size_t)(row < count ? row : count);
     return BO_OK;
 }
 
@@ -455,7 +455,7 @@ static bo_status open_alone(bo_context *context, const bo_table_desc *desc, cons
     return bo_table_open(context, &alone, schema, BO_SPLIT_TRAIN, out);
 }
 
-static bo_status sample_training(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t want,
+static bo_status sample_training(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t count,
                                  float *x, double *y, float *weights, size_t *sampled)
 {
     bo_table *table;
@@ -463,7 +463,7 @@ static bo_status sample_training(bo_context *context, const bo_table_desc *desc,
     float *block_x = bo_alloc_raw(context, SAMPLE_BLOCK * schema->dim, sizeof *block_x, "a block of rows");
     double *block_y = bo_alloc_raw(context, SAMPLE_BLOCK * schema->targets, sizeof *block_y, "a block of rows");
     const bo_status status =
-        block_x && block_y ? sample_pass(context, table, want, block_x, block_y, x, y, weights, sampled) : BO_MEMORY;
+        block_x && block_y ? sample_pass(context, table, count, block_x, block_y, x, y, weights, sampled) : BO_MEMORY;
     bo_table_close(table);
     bo_free(block_x);
     bo_free(block_y);
@@ -478,38 +478,39 @@ static bool has_weights(const bo_schema *schema)
 }
 
 bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, const size_t *counts,
-                          size_t want, float *x, double *y, float *weights, size_t *sampled)
+                          size_t count, float *x, double *y, float *weights, size_t *sampled)
 {
     BO_REQUIRE(context, desc, schema, sampled);
-    BO_REQUIRE_IF(context, want > 0, x);
+    BO_REQUIRE_IF(context, count > 0, x);
     BO_REQUIRE_IF(context, file_count(desc) > 1, counts);
     *sampled = 0;
     BO_TRY(check(context, desc));
     if (weights && !has_weights(schema))
         return bo_fail(context, BO_INVALID, "bo_table_sample: expected a schema with weights, found none");
-    if (has_parts(desc)) return sample_training(context, desc, schema, want, x, y, weights, sampled);
-    return sample_files(context, desc, schema, counts, want, x, y, weights, sampled);
+    if (has_parts(desc)) return sample_training(context, desc, schema, count, x, y, weights, sampled);
+    return sample_files(context, desc, schema, counts, count, x, y, weights, sampled);
 }
 
 /* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. It grows with the rows
- * that are read, because their number is not known before and `want` may be far beyond it. */
+ * that are read, because their number is not known before and `count` may be far beyond it. */
 typedef struct reservoir {
-    size_t want, seen, room;
+    size_t count, seen, capacity;
     size_t *slot;
-    bo_sparse_block *taken;
+    bo_sparse_block *drawn;
     double *block_y, *y; /* targets of a block of rows, and of the sample */
 } reservoir;
 
 static bo_status grow_reservoir(bo_context *context, size_t targets, reservoir *r)
 {
-    const size_t wanted = r->room ? 2 * r->room : SAMPLE_BLOCK, room = wanted < r->want ? wanted : r->want;
-    size_t *slot = bo_realloc(context, r->slot, room, sizeof *slot, "a sample of rows");
+    const size_t doubled = r->capacity ? 2 * r->capacity : SAMPLE_BLOCK,
+                 capacity = doubled < r->count ? doubled : r->count;
+    size_t *slot = bo_realloc(context, r->slot, capacity, sizeof *slot, "a sample of rows");
     if (!slot) return BO_MEMORY;
     r->slot = slot;
-    double *y = bo_realloc(context, r->y, room * targets, sizeof *y, "a sample of rows");
+    double *y = bo_realloc(context, r->y, capacity * targets, sizeof *y, "a sample of rows");
     if (!y) return BO_MEMORY;
     r->y = y;
-    r->room = room;
+    r->capacity = capacity;
     return BO_OK;
 }
 
@@ -519,41 +520,41 @@ static bo_status fill_reservoir(bo_context *context, bo_table *table, reservoir 
     for (bo_table_rows block = {.y = r->block_y, .rows = 1}; block.rows > 0;) {
         BO_TRY(bo_table_next(context, table, SAMPLE_BLOCK, &block));
         for (size_t i = 0; i < block.rows; i++, r->seen++) {
-            const size_t at = (size_t)place_in_sample(&table->desc, r->seen, r->want);
-            if (at >= r->want) continue;
-            if (at == r->room)
+            const size_t at = (size_t)place_in_sample(&table->desc, r->seen, r->count);
+            if (at >= r->count) continue;
+            if (at == r->capacity)
                 BO_TRY(grow_reservoir(context, targets, r)); /* the places of the first rows are in order */
-            r->slot[at] = r->taken->rows.rows;
-            BO_TRY(bo_sparse_append(context, r->taken, &block.sparse, i));
+            r->slot[at] = r->drawn->rows.rows;
+            BO_TRY(bo_sparse_append(context, r->drawn, &block.sparse, i));
             memcpy(r->y + at * targets, r->block_y + i * targets, targets * sizeof *r->y);
         }
     }
     return BO_OK;
 }
 
-static bo_status sample_sparse(bo_context *context, bo_table *table, size_t want, reservoir *r, bo_data *data)
+static bo_status sample_sparse(bo_context *context, bo_table *table, size_t count, reservoir *r, bo_data *data)
 {
     const bo_schema *schema = table->schema;
     bo_sparse_block *chosen;
-    r->want = want;
+    r->count = count;
     r->block_y = bo_alloc(context, SAMPLE_BLOCK * schema->targets, sizeof *r->block_y, "a block of rows");
     if (!r->block_y) return BO_MEMORY;
     BO_TRY(grow_reservoir(context, schema->targets, r));
-    BO_TRY(bo_sparse_create(context, schema->dim, &r->taken));
+    BO_TRY(bo_sparse_create(context, schema->dim, &r->drawn));
     BO_TRY(fill_reservoir(context, table, r));
-    *data = (bo_data){.rows = r->seen < want ? r->seen : want,
+    *data = (bo_data){.rows = r->seen < count ? r->seen : count,
                       .dim = schema->dim,
                       .targets = schema->targets,
                       .classes = bo_schema_classes(schema),
                       .schema = bo_schema_retain(schema)};
-    BO_TRY(bo_sparse_gather(context, &r->taken->rows, r->slot, data->rows, &chosen));
+    BO_TRY(bo_sparse_gather(context, &r->drawn->rows, r->slot, data->rows, &chosen));
     data->sparse = &chosen->rows;
     data->y = r->y;
     r->y = NULL;
     return BO_OK;
 }
 
-bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t want,
+bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc, const bo_schema *schema, size_t count,
                                  bo_data **out)
 {
     if (out) *out = NULL;
@@ -562,12 +563,12 @@ bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc *desc,
     reservoir r = {0};
     bo_data *data = bo_alloc(context, 1, sizeof *data, "a table");
     bo_status status = data ? open_alone(context, desc, schema, &table) : BO_MEMORY;
-    if (status == BO_OK) status = sample_sparse(context, table, want, &r, data);
+    if (status == BO_OK) status = sample_sparse(context, table, count, &r, data);
     bo_table_close(table);
     bo_free(r.slot);
     bo_free(r.block_y);
     bo_free(r.y);
-    if (r.taken) bo_sparse_destroy(&r.taken->rows);
+    if (r.drawn) bo_sparse_destroy(&r.drawn->rows);
     if (status == BO_OK)
         *out = data;
     else

@@ -14,11 +14,11 @@ static bo_status missing_target(bo_context *context, bo_fit *fit, const bo_cell 
 }
 
 /* None and - are the names of classes if other classes are words, and missing values otherwise. */
-static bo_status observe_word(bo_context *context, bo_fit *fit, const bo_cell *cell)
+static bo_status observe_ambiguous(bo_context *context, bo_fit *fit, const bo_cell *cell)
 {
     if (fit->schema->task == BO_TASK_REGRESSION) return missing_target(context, fit, cell);
-    fit->word = true;
-    return bo_categories_add(context, &fit->target_words, 0, cell->text);
+    fit->ambiguous = true;
+    return bo_categories_add(context, &fit->ambiguous_labels, 0, cell->text);
 }
 
 /* Infinity is the name of a class if other classes are words. */
@@ -26,7 +26,7 @@ static bo_status observe_infinite(bo_context *context, bo_fit *fit, const bo_cel
 {
     ++fit->infinite;
     bo_note_cell(&fit->first_infinite, cell);
-    return bo_categories_add(context, &fit->target_words, 0, cell->text);
+    return bo_categories_add(context, &fit->ambiguous_labels, 0, cell->text);
 }
 
 /* Task AUTO: text means classes; a fraction, or more than BO_AUTO_CLASSES different integers, means regression. A text
@@ -38,7 +38,7 @@ bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cel
     const double value = cell->value;
     const char *text = cell->text;
     const bool code = text && isfinite(value);
-    if (text && !code && bo_is_missing_word(text)) return observe_word(context, fit, cell);
+    if (text && !code && bo_is_missing_text(text)) return observe_ambiguous(context, fit, cell);
     if (text && isinf(value) && schema->task != BO_TASK_REGRESSION && fit->desc->task == BO_TASK_AUTO)
         return observe_infinite(context, fit, cell);
     if (schema->task == BO_TASK_REGRESSION && text && !code)
@@ -70,8 +70,8 @@ bo_status bo_target_observe(bo_context *context, bo_fit *fit, const bo_cell *cel
 void bo_target_end_row(bo_fit *fit)
 {
     fit->schema->unlabeled += fit->unlabeled;
-    fit->word_rows += fit->word && !fit->unlabeled;
-    fit->unlabeled = fit->word = false;
+    fit->ambiguous_rows += fit->ambiguous && !fit->unlabeled;
+    fit->unlabeled = fit->ambiguous = false;
 }
 
 void bo_target_decide_by_format(bo_schema *schema, const bo_reader *reader)
@@ -102,9 +102,9 @@ static bo_status scan_labels(bo_context *context, bo_fit *fit, bo_reader *labels
 
 /* In a column of words a header cannot be recognized by type. The first word is a class if it occurs again below, or if
  * no word occurs twice. */
-static bool header_is_class(const bo_categories *classes, size_t rows, const char *word)
+static bool header_is_class(const bo_categories *classes, size_t rows, const char *text)
 {
-    if (bo_categories_find(classes, 0, word) != SIZE_MAX) return true;
+    if (bo_categories_find(classes, 0, text) != SIZE_MAX) return true;
     return classes->count > 0 && classes->count == rows && !classes->items[0].numeric;
 }
 
@@ -117,10 +117,10 @@ bo_status bo_target_fit_labels(bo_context *context, bo_fit *fit, bo_reader *labe
     BO_TRY(scan_labels(context, fit, labels, &rows));
     if (rows + 1 == schema->rows && labels->names && header_is_class(&schema->classes, rows, labels->names[0])) {
         schema->task = task;
-        schema->unlabeled = fit->word_rows = fit->infinite = 0;
+        schema->unlabeled = fit->ambiguous_rows = fit->infinite = 0;
         fit->first_infinite = (bo_noted_cell){0};
         bo_categories_free(&schema->classes);
-        bo_categories_free(&fit->target_words);
+        bo_categories_free(&fit->ambiguous_labels);
         bo_free(schema->target_names[0]);
         if (!(schema->target_names[0] = bo_strdup(context, "label"))) return BO_MEMORY;
         BO_TRY(bo_reader_drop_header(context, labels));
@@ -135,7 +135,7 @@ bo_status bo_target_fit_labels(bo_context *context, bo_fit *fit, bo_reader *labe
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
 
-static bool has_word(const bo_categories *classes)
+static bool has_text(const bo_categories *classes)
 {
     for (size_t i = 0; i < classes->count; ++i)
         if (!classes->items[i].numeric) return true;
@@ -147,20 +147,20 @@ bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *re
     bo_schema *schema = fit->schema;
     if (schema->targets == 0) return BO_OK;
     if (schema->task == BO_TASK_AUTO) schema->task = BO_TASK_CLASSIFICATION;
-    if (fit->infinite && !has_word(&schema->classes)) {
+    if (fit->infinite && !has_text(&schema->classes)) {
         char place[BO_PLACE_TEXT];
         const size_t column = fit->target_columns ? fit->target_columns[0] : 0;
         return bo_fail(context, BO_FORMAT, "%s: expected a finite target, found an infinite value",
                        bo_place(reader, fit->first_infinite.row, fit->first_infinite.line, column, place));
     }
-    if (has_word(&schema->classes))
-        for (size_t i = 0; i < fit->target_words.count; ++i)
-            BO_TRY(bo_categories_add(context, &schema->classes, 0, fit->target_words.items[i].text));
-    else if (fit->word_rows && fit->desc->impute == BO_IMPUTE_NONE)
+    if (has_text(&schema->classes))
+        for (size_t i = 0; i < fit->ambiguous_labels.count; ++i)
+            BO_TRY(bo_categories_add(context, &schema->classes, 0, fit->ambiguous_labels.items[i].text));
+    else if (fit->ambiguous_rows && fit->desc->impute == BO_IMPUTE_NONE)
         return bo_fail(context, BO_FORMAT, "%s: the target '%s': expected numbers, found '%s'; remove these rows",
-                       bo_reader_path(reader), schema->target_names[0], fit->target_words.items[0].text);
+                       bo_reader_path(reader), schema->target_names[0], fit->ambiguous_labels.items[0].text);
     else
-        schema->unlabeled += fit->word_rows;
+        schema->unlabeled += fit->ambiguous_rows;
     bo_categories_sort(&schema->classes);
     if (schema->rows == schema->unlabeled)
         return bo_fail(

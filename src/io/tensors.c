@@ -88,7 +88,7 @@ static bo_status read_shape(bo_context *context, const bo_tensors *file, const b
     if (!bo_json_is(item, BO_JSON_ARRAY)) return malformed(context, file, tensor->name, "the shape is missing");
     BO_JSON_EACH(size, item)
     {
-        if (tensor->rank == BO_TENSORS_MOST_RANK)
+        if (tensor->rank == BO_TENSORS_MAX_RANK)
             return malformed(context, file, tensor->name, "expected a rank of at most 8");
         if (!bo_json_size(size, &tensor->shape[tensor->rank]))
             return malformed(context, file, tensor->name, "expected nonnegative integers in the shape");
@@ -118,7 +118,7 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const bo_jso
     BO_TRY(read_dtype(context, file, tensor->name, bo_json_member(item, "dtype"), &tensor->dtype));
     BO_TRY(read_shape(context, file, bo_json_member(item, "shape"), tensor));
     const bo_json *offsets = bo_json_member(item, "data_offsets");
-    size_t begin, end, wanted;
+    size_t begin, end, expected;
     if (!bo_json_is(offsets, BO_JSON_ARRAY) || bo_json_count(offsets) != 2 ||
         !bo_json_size(bo_json_at(offsets, 0), &begin) || !bo_json_size(bo_json_at(offsets, 1), &end))
         return malformed(context, file, tensor->name, "expected two nonnegative integers as data_offsets");
@@ -127,14 +127,14 @@ static bo_status read_tensor(bo_context *context, bo_tensors *file, const bo_jso
             context, BO_FORMAT,
             "%s: tensor '%.100s': bytes %zu to %zu are outside the data of %zu bytes; the file may be truncated",
             file->path, tensor->name, begin, end, file->size - data_start);
-    if (!bo_tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted))
+    if (!bo_tensor_size(tensor->dtype, tensor->rank, tensor->shape, &expected))
         return malformed(context, file, tensor->name, "the shape is too large");
-    if (wanted != end - begin)
+    if (expected != end - begin)
         return bo_fail(context, BO_FORMAT,
                        "%s: tensor '%.100s': expected %zu bytes for its shape and dtype, found %zu in data_offsets",
-                       file->path, tensor->name, wanted, end - begin);
+                       file->path, tensor->name, expected, end - begin);
     tensor->data = file->bytes + data_start + begin;
-    tensor->bytes = wanted;
+    tensor->bytes = expected;
     return BO_OK;
 }
 
@@ -298,11 +298,11 @@ static bo_status read_file(bo_context *context, bo_tensors *file, bool verify)
     if (verify) BO_TRY(check_sum(context, file));
     uint64_t length = 0;
     for (int i = BO_TENSORS_LENGTH - 1; i >= 0; --i) length = length << 8 | file->bytes[i];
-    if (length > BO_TENSORS_MOST_HEADER)
+    if (length > BO_TENSORS_MAX_HEADER)
         return bo_fail(context, BO_FORMAT,
                        "%s: expected a model or a feature map (safetensors), found another format: the first 8 bytes "
                        "announce a header of %llu bytes, more than the maximum of %d",
-                       file->path, (unsigned long long)length, BO_TENSORS_MOST_HEADER);
+                       file->path, (unsigned long long)length, BO_TENSORS_MAX_HEADER);
     if (length > file->size - 8)
         return bo_fail(context, BO_FORMAT,
                        "%s: the header announces %llu bytes, but the file has %zu; the file may be truncated",
@@ -473,7 +473,7 @@ const char *bo_tensors_meta(const bo_tensors *file, const char *key)
         const char *value = bo_tensors_meta(file->parts[i], key);
         if (value) return value;
     }
-    const bo_meta wanted = {.key = key}, *place = &wanted;
+    const bo_meta target = {.key = key}, *place = &target;
     const bo_meta *const *found =
         file->keys ? bsearch(&place, file->keys, file->meta_count, sizeof *file->keys, by_key) : NULL;
     return found ? (*found)->value : NULL;
@@ -522,7 +522,7 @@ bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const 
                              const size_t *shape, const bo_file_tensor **out)
 {
     const bo_file_tensor *tensor = bo_tensors_find(file, name);
-    char found[200], wanted[200];
+    char found[200], expected[200];
     *out = NULL;
     if (!tensor) return bo_fail(context, BO_FORMAT, "%s: expected tensor '%.100s', found none", file->path, name);
     if (tensor->dtype != dtype)
@@ -532,7 +532,7 @@ bo_status bo_tensors_require(bo_context *context, const bo_tensors *file, const 
     for (size_t i = 0; same && i < rank; ++i) same = shape[i] == 0 || shape[i] == tensor->shape[i];
     if (!same)
         return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s': expected shape %s, found %s", file->path, name,
-                       shape_text(rank, shape, true, wanted), shape_text(tensor->rank, tensor->shape, false, found));
+                       shape_text(rank, shape, true, expected), shape_text(tensor->rank, tensor->shape, false, found));
     *out = tensor;
     return BO_OK;
 }

@@ -5,7 +5,7 @@
 #include "checksum.h"
 #include "tensors.h"
 
-enum { BO_TENSORS_MOST_HEADER = 100 * 1000 * 1000, BO_TENSORS_MOST_RANK = 8, BO_DTYPES = BO_BOOL + 1 };
+enum { BO_TENSORS_MAX_HEADER = 100 * 1000 * 1000, BO_TENSORS_MAX_RANK = 8, BO_DTYPES = BO_BOOL + 1 };
 
 /* The first entry of the header of every file that is written here. The digits of the checksum follow it. */
 #define BO_TENSORS_CHECKSUM "bochner.checksum"

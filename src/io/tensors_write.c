@@ -11,11 +11,11 @@ static const char MARK[] = BO_TENSORS_MARK;
 static bo_status check_tensor(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t index)
 {
     const bo_file_tensor *tensor = &tensors[index];
-    size_t wanted;
+    size_t expected;
     if (!tensor->name || strcmp(tensor->name, "__metadata__") == 0)
         return bo_fail(context, BO_INVALID, "%s: tensor %zu: expected a name, found none or __metadata__", path, index);
-    if ((unsigned)tensor->dtype >= BO_DTYPES || tensor->rank > BO_TENSORS_MOST_RANK ||
-        !bo_tensor_size(tensor->dtype, tensor->rank, tensor->shape, &wanted) || wanted != tensor->bytes)
+    if ((unsigned)tensor->dtype >= BO_DTYPES || tensor->rank > BO_TENSORS_MAX_RANK ||
+        !bo_tensor_size(tensor->dtype, tensor->rank, tensor->shape, &expected) || expected != tensor->bytes)
         return bo_fail(context, BO_INVALID, "%s: tensor '%s': %zu bytes do not match its dtype and shape", path,
                        tensor->name, tensor->bytes);
     return BO_OK;
@@ -133,9 +133,9 @@ bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const 
     bo_json_raw(&header, "}");
     while (!header.failed && header.length % 8) bo_json_raw(&header, " ");
     bo_status status = header.failed ? BO_MEMORY : BO_OK;
-    if (status == BO_OK && header.length > BO_TENSORS_MOST_HEADER)
+    if (status == BO_OK && header.length > BO_TENSORS_MAX_HEADER)
         status = bo_fail(context, BO_INVALID, "%s: names and metadata take %zu bytes, more than the maximum of %d",
-                         path, header.length, BO_TENSORS_MOST_HEADER);
+                         path, header.length, BO_TENSORS_MAX_HEADER);
     if (status == BO_OK) status = write_all(context, output, tensors, order, count, begin, &header);
     bo_free(header.bytes);
     bo_free(order);

@@ -71,7 +71,7 @@ static bo_status refill(bo_context *context, bo_reader *reader)
     return BO_OK;
 }
 
-static bool is_blank(const char *text, const char *end)
+static bool is_whitespace(const char *text, const char *end)
 {
     while (text < end && (*text == ' ' || *text == '\t' || *text == '\r')) ++text;
     return text == end;
@@ -108,7 +108,7 @@ bo_status bo_records_next(bo_context *context, bo_reader *reader, const char **t
         records->line += count_newlines(start, stop) + (found == BO_RECORD_FOUND);
         records->begin += (size_t)(stop - start) + (found == BO_RECORD_FOUND);
         if (stop > start && stop[-1] == '\r') --stop;
-        if (is_blank(start, stop) || (comments && *start == '#')) continue;
+        if (is_whitespace(start, stop) || (comments && *start == '#')) continue;
         *text = start;
         *end = stop;
         return BO_OK;

@@ -119,7 +119,7 @@ static bo_status check_size(bo_context *context, const bo_drift *drift, size_t f
     const double r = (double)features, p = (double)permutations, block = BO_MACHINE_BLOCK;
     const double bytes =
         p * (12 * r + 4 * block) + (permutations ? 0 : 32 * r * r) + 4 * block * (r + (double)drift->dim);
-    return bo_check_memory(context, "the two-sample test", bytes, bo_usual_memory(),
+    return bo_check_memory(context, "the two-sample test", bytes, bo_default_memory(),
                            permutations ? "use fewer permutations or features" : "use fewer features");
 }
 

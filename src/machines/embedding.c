@@ -91,7 +91,7 @@ static bo_status check_size(bo_context *context, const bo_embedding_sums *fittin
                    8 * KEPT_ROWS * (dim + k);
     bo_memory_bound limit = fitting->desc.memory
                                 ? (bo_memory_bound){fitting->desc.memory, "set by --memory, in C by .memory"}
-                                : bo_usual_memory();
+                                : bo_default_memory();
     return bo_check_memory(context, "the covariance of the features", bytes, limit, "use fewer features");
 }
 

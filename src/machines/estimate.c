@@ -12,7 +12,7 @@
 bo_memory_bound bo_fit_memory(const bo_machine_desc *desc)
 {
     if (desc->memory) return (bo_memory_bound){desc->memory, "set by --memory, in C by .memory"};
-    return bo_usual_memory();
+    return bo_default_memory();
 }
 
 /* Measured on an AVX-512 processor: 12 ns per pair of rows and core pair, and 15% of it for each further output. */

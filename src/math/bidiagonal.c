@@ -24,7 +24,7 @@ typedef struct reduction {
     const bo_kernels *kernels;
     const bo_bidiagonal *b;
     double *down, *across;
-    void *room;
+    void *workspace;
     /* the product that runs: of the part of A from (row, column) */
     size_t row, column;
     const double *x;
@@ -121,7 +121,7 @@ static bo_status reduce(reduction *r)
             if (first + q + 1 < n) reduce_row(r, first + q, q);
         }
         bo_gemm64_in(r->context, true, false, n - next, n - next, 2 * count, -1, r->down + next, n, r->across + next, n,
-                     1, b->a + next * n + next, n, r->room);
+                     1, b->a + next * n + next, n, r->workspace);
     }
     return BO_OK;
 }
@@ -130,13 +130,13 @@ bo_status bo_bidiagonalize(bo_context *context, const bo_bidiagonal *b)
 {
     reduction r = {.context = context, .kernels = bo_context_kernels(context), .b = b};
     r.down = bo_alloc_raw(context, 4 * BLOCK, b->n * sizeof *r.down, "a bidiagonal matrix");
-    r.room = bo_alloc_raw(context, bo_gemm64_bytes(context, b->n, b->n, 2 * BLOCK), 1, "a bidiagonal matrix");
-    bo_status status = r.down && r.room ? BO_OK : BO_MEMORY;
+    r.workspace = bo_alloc_raw(context, bo_gemm64_bytes(context, b->n, b->n, 2 * BLOCK), 1, "a bidiagonal matrix");
+    bo_status status = r.down && r.workspace ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         r.across = r.down + 2 * BLOCK * b->n;
         status = reduce(&r);
     }
     bo_free(r.down);
-    bo_free(r.room);
+    bo_free(r.workspace);
     return status;
 }

@@ -12,7 +12,7 @@
 enum {
     SWEEPS = BO_SIZE(64, 3),  /* collected at most */
     COLUMNS = BO_SIZE(32, 4), /* columns of the vectors per task */
-    MOST_SWEEPS = 60,         /* for n values: 60 n in all; two per value are usual */
+    MAX_SWEEPS = 60,          /* for n values: 60 n in all; two per value are usual */
 };
 
 /* Numbers up to this multiple of the largest one are set to zero. A sweep changes all numbers by rounding errors of a
@@ -29,7 +29,7 @@ typedef struct iteration {
     const bo_kernels *kernels;
     size_t n;
     double *d, *e, *ut, *vt;
-    double least; /* smaller numbers are negligible */
+    double tolerance; /* smaller numbers are negligible */
     size_t count;
     sweep sweeps[SWEEPS];
     bo_rotation *left, *right;
@@ -139,7 +139,7 @@ static bool has_zero(iteration *t, sweep range)
 {
     bool found = false;
     for (size_t i = range.low; i <= range.high; i++) {
-        if (fabs(t->d[i]) > t->least) continue;
+        if (fabs(t->d[i]) > t->tolerance) continue;
         t->d[i] = 0;
         found = true;
     }
@@ -167,9 +167,9 @@ static void run_sweep(iteration *t, sweep range)
 /* Finds the last range of rows with couplings that are not negligible. False: there is none. */
 static bool find_range(const iteration *t, size_t *end, sweep *range)
 {
-    while (*end > 0 && fabs(t->e[*end - 1]) <= t->least) t->e[--*end] = 0;
+    while (*end > 0 && fabs(t->e[*end - 1]) <= t->tolerance) t->e[--*end] = 0;
     range->high = range->low = *end;
-    while (range->low > 0 && fabs(t->e[range->low - 1]) > t->least) range->low--;
+    while (range->low > 0 && fabs(t->e[range->low - 1]) > t->tolerance) range->low--;
     return *end > 0;
 }
 
@@ -177,9 +177,9 @@ static bool iterate(iteration *t)
 {
     double largest = 0;
     for (size_t i = 0; i < t->n; i++) largest = fmax(largest, fmax(fabs(t->d[i]), i + 1 < t->n ? fabs(t->e[i]) : 0));
-    t->least = negligible * largest;
+    t->tolerance = negligible * largest;
     sweep range;
-    size_t end = t->n - 1, remaining = MOST_SWEEPS * t->n;
+    size_t end = t->n - 1, remaining = MAX_SWEEPS * t->n;
     while (find_range(t, &end, &range)) {
         if (remaining-- == 0) return false;
         run_sweep(t, range);

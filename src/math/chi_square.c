@@ -127,8 +127,9 @@ double bo_chi_square_tail(size_t count, const double *weights, double x)
     if (x < 1e-34 * m.largest) return 1; /* P(Q <= x) <= √(2 x/(π λ_max)) */
     double d[3];
     derivatives(&m, 0, d);
-    const double saddle = saddle_point(&m, x, d[0]), least = 0.4 / sqrt(d[1]); /* the distance from the pole at 0 */
-    contour path = {.of = &m, .x = x, .c = saddle < 0 ? fmin(saddle, -least) : fmax(saddle, least)};
+    const double saddle = saddle_point(&m, x, d[0]),
+                 min_distance = 0.4 / sqrt(d[1]); /* the distance from the pole at 0 */
+    contour path = {.of = &m, .x = x, .c = saddle < 0 ? fmin(saddle, -min_distance) : fmax(saddle, min_distance)};
     derivatives(&m, path.c, d);
     path.scale = 1 / sqrt(d[1]);
     path.height = creal(exponent(&m, path.c, x));

@@ -23,10 +23,11 @@ typedef enum bo_triangle {
 
 enum { ROWS = BO_SIZE(128, 8), STRIP = BO_SIZE(64, 8) }; /* STRIP: right-hand sides per task */
 
-/* w: the lower triangle, `most` numbers per row, with the reciprocals of its diagonal. slivers: -w left of the diagonal
- * blocks, packed as panels of A; those of block s start at s * mr * most. strips: one packed strip per worker. */
+/* w: the lower triangle, `max_rows` numbers per row, with the reciprocals of its diagonal. slivers: -w left of the
+ * diagonal blocks, packed as panels of A; those of block s start at s * mr * most. strips: one packed strip per worker.
+ */
 typedef struct bo_substitution {
-    size_t mr, nr, most, strip;
+    size_t mr, nr, max_rows, strip;
     double *w, *slivers, *strips;
 } bo_substitution;
 
@@ -64,12 +65,12 @@ static bo_status bo_substitution_create(bo_context *context, size_t rows, size_t
     const bo_kernels *kernels = bo_context_kernels(context);
     made->mr = kernels->gemm64.mr;
     made->nr = kernels->gemm64.nr;
-    made->most = bo_round_up(rows, made->mr);
+    made->max_rows = bo_round_up(rows, made->mr);
     made->strip = bo_min(bo_whole_slivers(STRIP, made->nr), bo_round_up(columns, made->nr));
     size_t workers = (size_t)bo_context_threads(context);
-    made->w = bo_alloc_raw(context, made->most * made->most, sizeof(double), "a substitution");
-    made->slivers = bo_alloc_raw(context, made->most * made->most, sizeof(double), "a substitution");
-    made->strips = bo_alloc_raw(context, workers * made->most * made->strip, sizeof(double), "a substitution");
+    made->w = bo_alloc_raw(context, made->max_rows * made->max_rows, sizeof(double), "a substitution");
+    made->slivers = bo_alloc_raw(context, made->max_rows * made->max_rows, sizeof(double), "a substitution");
+    made->strips = bo_alloc_raw(context, workers * made->max_rows * made->strip, sizeof(double), "a substitution");
     if (!made->w || !made->slivers || !made->strips) {
         bo_substitution_destroy(made);
         return BO_MEMORY;
@@ -93,23 +94,24 @@ static double element(bo_triangle triangle, size_t n, const double *t, size_t ld
 
 static void load(bo_substitution *substitution, bo_triangle triangle, size_t n, const double *t, size_t ldt)
 {
-    size_t most = substitution->most, mr = substitution->mr;
+    size_t max_rows = substitution->max_rows, mr = substitution->mr;
     double *w = substitution->w;
     for (size_t i = 0; i < n; i++) {
-        for (size_t p = 0; p < i; p++) w[i * most + p] = element(triangle, n, t, ldt, i, p);
-        w[i * most + i] = 1.0 / element(triangle, n, t, ldt, i, i);
+        for (size_t p = 0; p < i; p++) w[i * max_rows + p] = element(triangle, n, t, ldt, i, p);
+        w[i * max_rows + i] = 1.0 / element(triangle, n, t, ldt, i, i);
     }
     for (size_t s = mr; s < n; s += mr) {
-        bo_pack_f64(mr, bo_min(mr, n - s), s, -1.0, w + s * most, most, true, substitution->slivers + s * most);
+        bo_pack_f64(mr, bo_min(mr, n - s), s, -1.0, w + s * max_rows, max_rows, true,
+                    substitution->slivers + s * max_rows);
     }
 }
 
 /* Runs the recurrence inside the block of rows [first, first + rows) for one sliver of nr right-hand sides. */
 static void solve_block(const bo_substitution *substitution, size_t first, size_t rows, double *restrict x)
 {
-    size_t nr = substitution->nr, most = substitution->most;
+    size_t nr = substitution->nr, max_rows = substitution->max_rows;
     for (size_t i = first; i < first + rows; i++) {
-        const double *w = substitution->w + i * most;
+        const double *w = substitution->w + i * max_rows;
         double *restrict row = x + i * nr;
         for (size_t p = first; p < i; p++) {
             for (size_t j = 0; j < nr; j++) row[j] -= w[p] * x[p * nr + j];
@@ -125,7 +127,7 @@ static void solve_sliver(const strip_job *job, double *x)
     for (size_t s = 0; s < job->n; s += mr) {
         size_t rows = bo_min(mr, job->n - s);
         if (s > 0) {
-            job->kernels->gemm64.f64(s, substitution->slivers + s * substitution->most, x, x + s * nr, nr, rows, nr,
+            job->kernels->gemm64.f64(s, substitution->slivers + s * substitution->max_rows, x, x + s * nr, nr, rows, nr,
                                      true);
         }
         solve_block(substitution, s, rows, x);
@@ -154,7 +156,7 @@ static void strip_task(void *arg, size_t index, int worker)
     const strip_job *job = arg;
     const bo_substitution *substitution = job->substitution;
     size_t first = index * substitution->strip, columns = bo_min(substitution->strip, job->m - first);
-    double *panel = substitution->strips + (size_t)worker * substitution->most * substitution->strip;
+    double *panel = substitution->strips + (size_t)worker * substitution->max_rows * substitution->strip;
     for (size_t i = 0; i < job->n; i++) move_row(job, i, first, columns, panel, true);
     for (size_t j = 0; j < columns; j += substitution->nr) solve_sliver(job, panel + j * job->n);
     for (size_t i = 0; i < job->n; i++) move_row(job, i, first, columns, panel, false);

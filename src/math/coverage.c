@@ -5,17 +5,17 @@
 #include "../base/base.h"
 #include "../base/rng.h"
 
-enum { MOST_ROWS = 16384, MOST_NUMBERS = 1 << 20 };
+enum { MAX_ROWS = 16384, MAX_NUMBERS = 1 << 20 };
 
-static size_t most_rows(const bo_metrics *metrics)
+static size_t max_rows(const bo_metrics *metrics)
 {
-    const size_t most = MOST_NUMBERS / metrics->desc.targets;
-    return most < BO_COVERAGE_PARTS ? BO_COVERAGE_PARTS : most < MOST_ROWS ? most : MOST_ROWS;
+    const size_t capacity = MAX_NUMBERS / metrics->desc.targets;
+    return capacity < BO_COVERAGE_PARTS ? BO_COVERAGE_PARTS : capacity < MAX_ROWS ? capacity : MAX_ROWS;
 }
 
 bo_status bo_coverage_prepare(bo_context *context, bo_metrics *metrics)
 {
-    const size_t count = most_rows(metrics) * metrics->desc.targets;
+    const size_t count = max_rows(metrics) * metrics->desc.targets;
     if (!metrics->desc.has_std || metrics->interval_inside) return BO_OK;
     double *mean = bo_alloc_raw(context, count, sizeof *mean, "the coverage of intervals");
     bool *inside = mean ? bo_alloc_raw(context, count, sizeof *inside, "the coverage of intervals") : NULL;
@@ -32,12 +32,12 @@ bo_status bo_coverage_prepare(bo_context *context, bo_metrics *metrics)
 void bo_coverage_keep(bo_metrics *metrics, uint64_t row, size_t target, double mean, bool inside)
 {
     if (!metrics->interval_inside) return;
-    const size_t most = most_rows(metrics);
-    const uint64_t at = row < most ? row : bo_hash(11, row) % (row + 1);
-    if (at >= most) return;
+    const size_t capacity = max_rows(metrics);
+    const uint64_t at = row < capacity ? row : bo_hash(11, row) % (row + 1);
+    if (at >= capacity) return;
     metrics->interval_mean[at * metrics->desc.targets + target] = mean;
     metrics->interval_inside[at * metrics->desc.targets + target] = inside;
-    if (row < most) metrics->interval_rows = (size_t)row + 1;
+    if (row < capacity) metrics->interval_rows = (size_t)row + 1;
 }
 
 /* Bits that are ordered like the number. */

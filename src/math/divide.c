@@ -22,7 +22,7 @@ enum {
     STRIP = BO_SIZE(512, 8),   /* columns that are multiplied at once */
     ROOTS = BO_SIZE(16, 2),    /* roots per task */
     COLUMNS = BO_SIZE(128, 4), /* columns per task */
-    MOST_SWEEPS = 60,          /* QL steps per eigenvalue; two or three are usual */
+    MAX_SWEEPS = 60,           /* QL steps per eigenvalue; two or three are usual */
 };
 
 /* Where a row of Q may have nonzero numbers. */
@@ -39,8 +39,8 @@ typedef struct problem {
     size_t *order, *sorted, *kept, *gone, *column;
     unsigned char *side;
     double *lines, *strips;
-    char *rooms;
-    size_t strip_size, room_size;
+    char *workspaces;
+    size_t strip_size, workspace_size;
     atomic_bool diverged;
 } problem;
 
@@ -49,23 +49,23 @@ typedef struct problem {
  * adjacent). */
 typedef struct merge {
     bo_context *context;
-    size_t n, half, ld, most; /* most: length of a line */
-    double rho, total;        /* total: Σ z² of the kept rows */
+    size_t n, half, ld, line_size; /* most: length of a line */
+    double rho, total;             /* total: Σ z² of the kept rows */
     double *d, *q, *u, *z, *poles, *weights, *updated;
     size_t *order, *sorted, *kept, *gone, *column;
     unsigned char *side;
     size_t keeps, goes, sides[SIDES]; /* numbers of rows */
     double *lines, *strip;
-    void *room;
+    void *workspace;
 } merge;
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 static double largest(size_t n, const double *x)
 {
-    double most = 0;
-    bo_largest(n, x, &most);
-    return most;
+    double max_abs = 0;
+    bo_largest(n, x, &max_abs);
+    return max_abs;
 }
 
 static void sort_order(size_t n, const double *d, size_t *order) /* by insertion: few rows, or nearly sorted */
@@ -127,7 +127,7 @@ static bool solve_part(size_t n, double *d, double *e, double *q, size_t ld)
             size_t high = low;
             while (fabs(e[high]) > negligible) high++;
             if (high == low) break;
-            if (sweep == MOST_SWEEPS) return false;
+            if (sweep == MAX_SWEEPS) return false;
             ql_step(n, low, high, d, e, q, ld);
         }
     }
@@ -258,7 +258,7 @@ static void vector_task(void *arg, size_t index, int worker)
 {
     const merge *m = arg;
     size_t k = m->keeps, end = bo_min((index + 1) * ROOTS, k);
-    double *restrict line = m->lines + (size_t)worker * m->most;
+    double *restrict line = m->lines + (size_t)worker * m->line_size;
     for (size_t i = index * ROOTS; i < end; i++) {
         double *u = m->u + i * k, sum = 0;
         for (size_t j = 0; j < k; j++) line[j] = m->updated[j] / u[j];
@@ -293,7 +293,7 @@ static void multiply_strip(const merge *m, size_t first, size_t last, size_t fro
     }
     for (size_t i = 0; i < m->goes; i++) memcpy(gone + i * width, m->q + m->gone[i] * m->ld + first, bytes);
     bo_gemm64_in(m->context, false, false, m->keeps, width, to - from, 1, m->u + from, m->keeps, m->strip, width, 0,
-                 m->q + first, m->ld, m->room);
+                 m->q + first, m->ld, m->workspace);
     for (size_t i = 0; i < m->goes; i++) memcpy(m->q + (m->keeps + i) * m->ld + first, gone + i * width, bytes);
 }
 
@@ -335,14 +335,14 @@ static void merge_task(void *arg, size_t index, int worker)
     const problem *p = arg;
     size_t first = begin_of(p, p->level, index), end = begin_of(p, p->level, index + 1);
     size_t half = begin_of(p, p->level + 1, 2 * index + 1) - first;
-    merge m = {.context = p->context, .n = end - first, .half = half, .ld = p->n, .most = p->n};
+    merge m = {.context = p->context, .n = end - first, .half = half, .ld = p->n, .line_size = p->n};
     m.d = p->d + first, m.q = p->q + first * p->n + first, m.u = p->u + first * p->n;
     m.z = p->z + first, m.poles = p->poles + first, m.weights = p->weights + first, m.updated = p->updated + first;
     m.order = p->order + first, m.sorted = p->sorted + first, m.kept = p->kept + first, m.gone = p->gone + first;
     m.column = p->column + first, m.side = p->side + first;
     m.lines = p->lines;
     m.strip = p->strips + (size_t)worker * p->strip_size;
-    m.room = p->rooms + (size_t)worker * p->room_size;
+    m.workspace = p->workspaces + (size_t)worker * p->workspace_size;
     run(&m, p->e[first + half - 1]);
 }
 
@@ -381,15 +381,15 @@ static bo_status allocate(problem *p, void **numbers, void **indices)
     bo_context *context = p->context;
     size_t n = p->n, workers = (size_t)bo_context_threads(context), alone = bo_min(n, ALONE);
     p->strip_size = alone * bo_min(alone, STRIP);
-    p->room_size = bo_padded_bytes(bo_gemm64_bytes(context, alone, bo_min(alone, STRIP), alone));
+    p->workspace_size = bo_padded_bytes(bo_gemm64_bytes(context, alone, bo_min(alone, STRIP), alone));
     size_t strips = bo_max(workers * p->strip_size, n * bo_min(n, STRIP));
-    size_t rooms = bo_max(workers * p->room_size, bo_gemm64_bytes(context, n, bo_min(n, STRIP), n));
+    size_t workspaces = bo_max(workers * p->workspace_size, bo_gemm64_bytes(context, n, bo_min(n, STRIP), n));
     double *x = *numbers = bo_alloc_raw(context, 4 + workers, n * sizeof *x, "eigenvectors");
     size_t *i = *indices = bo_alloc_raw(context, n, 4 * sizeof *i + 1, "eigenvectors");
     p->u = bo_alloc_raw(context, n, n * sizeof *p->u, "eigenvectors");
     p->strips = bo_alloc_raw(context, strips, sizeof *p->strips, "eigenvectors");
-    p->rooms = bo_alloc_raw(context, rooms, 1, "eigenvectors");
-    if (!x || !i || !p->u || !p->strips || !p->rooms) return BO_MEMORY;
+    p->workspaces = bo_alloc_raw(context, workspaces, 1, "eigenvectors");
+    if (!x || !i || !p->u || !p->strips || !p->workspaces) return BO_MEMORY;
     p->z = x, p->poles = x + n, p->weights = x + 2 * n, p->updated = x + 3 * n, p->lines = x + 4 * n;
     p->sorted = i, p->kept = i + n, p->gone = i + 2 * n, p->column = i + 3 * n;
     p->side = (unsigned char *)(i + 4 * n);
@@ -408,6 +408,6 @@ bo_status bo_tridiagonal_eigen(bo_context *context, size_t n, double *d, double 
     bo_free(indices);
     bo_free(p.u);
     bo_free(p.strips);
-    bo_free(p.rooms);
+    bo_free(p.workspaces);
     return status;
 }

@@ -88,12 +88,12 @@ static bo_status ritz_step(bo_context *context, subspace *s, size_t count, bool 
     BO_TRY(rotate(context, s, &s->basis));
     BO_TRY(rotate(context, s, &s->image));
     *accurate = true;
-    const double least = rounding * sqrt((double)n) * s->ritz[w - 1];
+    const double rounding_error = rounding * sqrt((double)n) * s->ritz[w - 1];
     for (size_t i = w - count; i < w; i++) {
         const double *v = s->basis + i * n, *av = s->image + i * n;
         double sum = 0;
         for (size_t j = 0; j < n; j++) sum += (av[j] - s->ritz[i] * v[j]) * (av[j] - s->ritz[i] * v[j]);
-        *accurate &= sqrt(sum) <= fmax(tolerance * s->ritz[i], least);
+        *accurate &= sqrt(sum) <= fmax(tolerance * s->ritz[i], rounding_error);
     }
     return BO_OK;
 }
@@ -124,13 +124,13 @@ static bo_status iterate(bo_context *context, subspace *s, size_t count, double 
 
 static bo_status all(bo_context *context, size_t n, size_t count, double *a, double *values, double *vectors)
 {
-    double *every = bo_alloc_raw(context, n, sizeof *every, "eigenvalues");
-    bo_status status = every ? bo_eigen(context, n, a, n, every) : BO_MEMORY;
+    double *all_values = bo_alloc_raw(context, n, sizeof *all_values, "eigenvalues");
+    bo_status status = all_values ? bo_eigen(context, n, a, n, all_values) : BO_MEMORY;
     for (size_t i = 0; status == BO_OK && i < count; i++) {
-        values[i] = every[n - 1 - i];
+        values[i] = all_values[n - 1 - i];
         memcpy(vectors + i * n, a + (n - 1 - i) * n, n * sizeof *vectors);
     }
-    bo_free(every);
+    bo_free(all_values);
     return status;
 }
 

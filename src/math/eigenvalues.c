@@ -6,7 +6,7 @@
 #include "reflect.h"
 #include "scaling.h"
 
-enum { MOST_STEPS = 60, EXCEPTION = 10 }; /* per eigenvalue or pair; two or three are usual */
+enum { MAX_STEPS = 60, EXCEPTION = 10 }; /* per eigenvalue or pair; two or three are usual */
 
 /* Multiplies rows [row, row + m) from the left by the reflector (v, tau), in columns [begin, end). */
 static void reflect_rows(size_t n, double *h, size_t m, const double *v, double tau, size_t row, size_t begin,
@@ -114,7 +114,7 @@ static bool iterate(const bo_context *context, size_t n, double *h, double *real
             const double *first = h + low * n + low;
             solve_pair(first[0], first[1], first[n], first[n + 1], real + low, imaginary + low);
         } else {
-            if (++steps > MOST_STEPS) return false;
+            if (++steps > MAX_STEPS) return false;
             const double *first = corner - n - 1;
             shifts shift = {first[n + 1], first[0], first[1] * first[n]};
             /* sometimes the shifts of LAPACK's dlahqr, in case the usual ones lead around in a circle */
@@ -148,8 +148,8 @@ bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real,
     if (!found) return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix did not converge", n, n);
     bo_scale_by(n, exponent, real);
     bo_scale_by(n, exponent, imaginary);
-    double most = 0;
-    if (!bo_largest(n, real, &most) || !bo_largest(n, imaginary, &most))
+    double max_abs = 0;
+    if (!bo_largest(n, real, &max_abs) || !bo_largest(n, imaginary, &max_abs))
         return bo_fail(context, BO_NUMERIC, "eigenvalues of a %zu x %zu matrix exceed the largest number", n, n);
     return BO_OK;
 }

@@ -26,7 +26,7 @@ static size_t next_radix(size_t rest)
     return 0;
 }
 
-static bool has_own_code(size_t radix)
+static bool has_codelet(size_t radix)
 {
     return radix <= 5;
 }
@@ -41,13 +41,13 @@ static bool make_stages(size_t n, bo_fft_shape *shape)
         if (!radix) return false;
         rest /= radix;
         shape->stages[shape->count++] = (bo_fft_stage){radix, rest, stride, shape->roots};
-        shape->roots += 2 * (radix - 1) * rest + (has_own_code(radix) ? 0 : 2 * radix);
+        shape->roots += 2 * (radix - 1) * rest + (has_codelet(radix) ? 0 : 2 * radix);
         stride *= radix;
     }
     return true;
 }
 
-static size_t take(bo_fft_shape *shape, size_t complex_numbers)
+static size_t reserve(bo_fft_shape *shape, size_t complex_numbers)
 {
     size_t first = shape->roots;
     shape->roots += 2 * complex_numbers;
@@ -72,8 +72,8 @@ static void make_shape(size_t n, bo_fft_shape *shape)
     assert(n > 0);
     *shape = (bo_fft_shape){.n = n, .length = n % 2 ? n : n / 2};
     if (is_short(n)) {
-        shape->forward = take(shape, n * (n / 2 + 1));
-        shape->inverse = take(shape, n * (n / 2 + 1));
+        shape->forward = reserve(shape, n * (n / 2 + 1));
+        shape->inverse = reserve(shape, n * (n / 2 + 1));
         return;
     }
     size_t vector = shape->length + 1; /* one more: the first number is also stored after the last one */
@@ -81,11 +81,11 @@ static void make_shape(size_t n, bo_fft_shape *shape)
         shape->chirp = 1;
         while (shape->chirp < 2 * shape->length - 1) shape->chirp *= 2;
         make_stages(shape->chirp, shape);
-        shape->chirps = take(shape, shape->length);
-        shape->response = take(shape, shape->chirp);
+        shape->chirps = reserve(shape, shape->length);
+        shape->response = reserve(shape, shape->chirp);
         vector = shape->chirp;
     }
-    if (n % 2 == 0) shape->tangle = take(shape, shape->length);
+    if (n % 2 == 0) shape->tangle = reserve(shape, shape->length);
     shape->span = (vector + LINE - 1) / LINE * LINE + LINE;
 }
 
@@ -115,7 +115,7 @@ static void fill(size_t count, size_t factor, size_t n, double *roots)
 static void fill_stage(const bo_fft_stage *t, double *roots)
 {
     for (size_t k = 1; k < t->radix; k++, roots += 2 * t->parts) fill(t->parts, k, t->radix * t->parts, roots);
-    if (has_own_code(t->radix)) return;
+    if (has_codelet(t->radix)) return;
     fill(t->radix, 1, t->radix, roots);
     for (size_t k = 0; k < t->radix; k++) roots[t->radix + k] *= -1; /* sin(2πk / radix) */
 }
@@ -149,15 +149,15 @@ static bo_status fill_chirp(bo_context *context, const bo_fft_shape *shape, doub
     bo_fft_plan *plan;
     BO_TRY(create(context, m, &plan));
     size_t bins = 2 * bo_fft_bins(plan);
-    double *work = bo_alloc(context, m + 2 * bins + bo_fft_room(plan), sizeof *work, "a Fourier transform");
+    double *work = bo_alloc(context, m + 2 * bins + bo_fft_workspace(plan), sizeof *work, "a Fourier transform");
     if (work) {
-        double *wave = work, *re = wave + m, *im = re + bins, *room = im + bins;
+        double *wave = work, *re = wave + m, *im = re + bins, *workspace = im + bins;
         wave[0] = chirps[0];
         for (size_t j = 1; j < n; j++) wave[j] = wave[m - j] = chirps[j];
-        bo_fft_forward64(plan, wave, re, room);
+        bo_fft_forward64(plan, wave, re, workspace);
         wave[0] = -chirps[n];
         for (size_t j = 1; j < n; j++) wave[j] = wave[m - j] = -chirps[n + j];
-        bo_fft_forward64(plan, wave, im, room);
+        bo_fft_forward64(plan, wave, im, workspace);
         double factor = 1.0 / (double)m; /* a power of two, so the products are exact */
         for (size_t k = 0; k < m; k++) {
             size_t bin = k <= m / 2 ? k : m - k;
@@ -228,27 +228,27 @@ size_t bo_fft_bins(const bo_fft_plan *plan)
     return plan->shape.n / 2 + 1;
 }
 
-size_t bo_fft_room(const bo_fft_plan *plan)
+size_t bo_fft_workspace(const bo_fft_plan *plan)
 {
     return 4 * plan->shape.span;
 }
 
-void bo_fft_forward(const bo_fft_plan *plan, const float *x, float *spectrum, float *room)
+void bo_fft_forward(const bo_fft_plan *plan, const float *x, float *spectrum, float *workspace)
 {
-    plan->kernels->forward_f32(&plan->shape, plan->roots, x, spectrum, room);
+    plan->kernels->forward_f32(&plan->shape, plan->roots, x, spectrum, workspace);
 }
 
-void bo_fft_forward64(const bo_fft_plan *plan, const double *x, double *spectrum, double *room)
+void bo_fft_forward64(const bo_fft_plan *plan, const double *x, double *spectrum, double *workspace)
 {
-    plan->kernels->forward_f64(&plan->shape, plan->roots64, x, spectrum, room);
+    plan->kernels->forward_f64(&plan->shape, plan->roots64, x, spectrum, workspace);
 }
 
-void bo_fft_inverse(const bo_fft_plan *plan, const float *spectrum, float *x, float *room)
+void bo_fft_inverse(const bo_fft_plan *plan, const float *spectrum, float *x, float *workspace)
 {
-    plan->kernels->inverse_f32(&plan->shape, plan->roots, spectrum, x, room);
+    plan->kernels->inverse_f32(&plan->shape, plan->roots, spectrum, x, workspace);
 }
 
-void bo_fft_inverse64(const bo_fft_plan *plan, const double *spectrum, double *x, double *room)
+void bo_fft_inverse64(const bo_fft_plan *plan, const double *spectrum, double *x, double *workspace)
 {
-    plan->kernels->inverse_f64(&plan->shape, plan->roots64, spectrum, x, room);
+    plan->kernels->inverse_f64(&plan->shape, plan->roots64, spectrum, x, workspace);
 }

@@ -263,15 +263,15 @@ static size_t corners_of(const bo_rank *ranks, size_t count, corner *corners)
     return found;
 }
 
-bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t most, double *false_rates,
-                         double *true_rates, size_t *count)
+bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t capacity,
+                         double *false_rates, double *true_rates, size_t *count)
 {
     if (count) *count = 0;
     BO_REQUIRE(context, metrics, false_rates, true_rates, count);
-    if (index >= metrics->desc.classes || most < 2)
+    if (index >= metrics->desc.classes || capacity < 2)
         return bo_fail(context, BO_INVALID,
                        "metrics: expected a class below %zu and at least 2 points, found class %zu and %zu points",
-                       metrics->desc.classes, index, most);
+                       metrics->desc.classes, index, capacity);
     if (!metrics->ranking || metrics->rows == 0 || !is_scored(metrics)) return BO_OK;
     bo_rank *ranks;
     size_t ranked;
@@ -281,7 +281,7 @@ bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t 
         bo_free(ranks);
         return BO_MEMORY;
     }
-    const size_t found = corners_of(ranks, ranked, corners), kept = found < most ? found : most;
+    const size_t found = corners_of(ranks, ranked, corners), kept = found < capacity ? found : capacity;
     const corner all = corners[found - 1];
     if (all.outside > 0 && all.inside > 0) {
         for (size_t i = 0; i < kept; i++) {

@@ -86,31 +86,31 @@ typedef struct product64 {
 size_t bo_gemm64_bytes(bo_context *context, size_t m, size_t n, size_t k)
 {
     product64 product = {.n = n}, narrow = {.n = bo_min(n, bo_context_kernels(context)->gemm64.nr - 1)};
-    size_t direct = room64(context, m, k, 1, &product);
-    return bo_max(direct, room64(context, m, k, 1, &narrow)); /* the narrow one may be transposed */
+    size_t direct = workspace64(context, m, k, 1, &product);
+    return bo_max(direct, workspace64(context, m, k, 1, &narrow)); /* the narrow one may be transposed */
 }
 
 void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
-                  size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *room)
+                  size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *workspace)
 {
     product64 product = {.n = n, .tb = tb, .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc};
-    multiply64(context, ta, m, k, alpha, a, lda, 1, &product, false, room);
+    multiply64(context, ta, m, k, alpha, a, lda, 1, &product, false, workspace);
 }
 
 void bo_gemm64_upper(bo_context *context, size_t n, size_t k, double alpha, const double *a, const double *b, size_t ld,
-                     double *c, size_t ldc, void *room)
+                     double *c, size_t ldc, void *workspace)
 {
     product64 product = {.n = n, .b = b, .ldb = ld, .beta = 1, .c = c, .ldc = ldc};
-    multiply64(context, true, n, k, alpha, a, ld, 1, &product, true, room);
+    multiply64(context, true, n, k, alpha, a, ld, 1, &product, true, workspace);
 }
 
 bo_status bo_gemm64(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
                     size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc)
 {
-    void *room = bo_alloc_raw(context, bo_gemm64_bytes(context, m, n, k), 1, "packed factors");
-    if (!room) return BO_MEMORY;
-    bo_gemm64_in(context, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, room);
-    bo_free(room);
+    void *workspace = bo_alloc_raw(context, bo_gemm64_bytes(context, m, n, k), 1, "packed factors");
+    if (!workspace) return BO_MEMORY;
+    bo_gemm64_in(context, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, workspace);
+    bo_free(workspace);
     return BO_OK;
 }
 
@@ -118,10 +118,10 @@ bo_status bo_gemm(bo_context *context, bool ta, bool tb, size_t m, size_t n, siz
                   size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc)
 {
     bo_gemm_product product = {.n = n, .tb = tb, .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc};
-    void *room = bo_alloc_raw(context, room32(context, m, k, 1, &product), 1, "packed factors");
-    if (!room) return BO_MEMORY;
-    multiply32(context, ta, m, k, alpha, a, lda, 1, &product, false, room);
-    bo_free(room);
+    void *workspace = bo_alloc_raw(context, workspace32(context, m, k, 1, &product), 1, "packed factors");
+    if (!workspace) return BO_MEMORY;
+    multiply32(context, ta, m, k, alpha, a, lda, 1, &product, false, workspace);
+    bo_free(workspace);
     return BO_OK;
 }
 
@@ -129,20 +129,20 @@ bo_status bo_gemm(bo_context *context, bool ta, bool tb, size_t m, size_t n, siz
 size_t bo_gemm_shared_bytes(bo_context *context, bo_precision precision, size_t m, size_t k, size_t count,
                             const bo_gemm_product *products)
 {
-    size_t packed = precision == BO_PRECISION_BFLOAT16 ? room_bf16(context, m, k, count, products)
-                                                       : room32(context, m, k, count, products);
+    size_t packed = precision == BO_PRECISION_BFLOAT16 ? workspace_bf16(context, m, k, count, products)
+                                                       : workspace32(context, m, k, count, products);
     return bo_max(packed, bo_gemv_bytes(m, k, count, products));
 }
 
 void bo_gemm_shared(bo_context *context, bo_precision precision, bool ta, size_t m, size_t k, float alpha,
-                    const float *a, size_t lda, size_t count, const bo_gemm_product *products, void *room)
+                    const float *a, size_t lda, size_t count, const bo_gemm_product *products, void *workspace)
 {
     if (bo_gemv(precision, ta, m, k, count, products))
-        bo_gemv_multiply(context, m, k, alpha, a, lda, count, products, room);
+        bo_gemv_multiply(context, m, k, alpha, a, lda, count, products, workspace);
     else if (precision == BO_PRECISION_BFLOAT16)
-        multiply_bf16(context, ta, m, k, alpha, a, lda, count, products, false, room);
+        multiply_bf16(context, ta, m, k, alpha, a, lda, count, products, false, workspace);
     else
-        multiply32(context, ta, m, k, alpha, a, lda, count, products, false, room);
+        multiply32(context, ta, m, k, alpha, a, lda, count, products, false, workspace);
 }
 
 size_t bo_gemm_bytes(bo_context *context, bo_precision precision, size_t m, size_t n, size_t k)
@@ -153,18 +153,18 @@ size_t bo_gemm_bytes(bo_context *context, bo_precision precision, size_t m, size
 
 void bo_gemm_in(bo_context *context, bo_precision precision, bool ta, bool tb, size_t m, size_t n, size_t k,
                 float alpha, const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc,
-                void *room)
+                void *workspace)
 {
     bo_gemm_product product = {.n = n, .tb = tb, .b = b, .ldb = ldb, .beta = beta, .c = c, .ldc = ldc};
-    bo_gemm_shared(context, precision, ta, m, k, alpha, a, lda, 1, &product, room);
+    bo_gemm_shared(context, precision, ta, m, k, alpha, a, lda, 1, &product, workspace);
 }
 
 void bo_gemm_symmetric(bo_context *context, bo_precision precision, bool ta, size_t n, size_t k, float alpha,
-                       const float *a, size_t lda, float beta, const float *base, float *c, size_t ldc, void *room)
+                       const float *a, size_t lda, float beta, const float *base, float *c, size_t ldc, void *workspace)
 {
     bo_gemm_product product = {.n = n, .tb = !ta, .b = a, .ldb = lda, .beta = beta, .base = base, .ldbase = ldc};
     product.c = c, product.ldc = ldc;
     (precision == BO_PRECISION_BFLOAT16 ? multiply_bf16 : multiply32)(context, ta, n, k, alpha, a, lda, 1, &product,
-                                                                      true, room);
+                                                                      true, workspace);
     bo_symmetrize32(context, n, c, ldc);
 }

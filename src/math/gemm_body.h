@@ -168,14 +168,15 @@ static bool BETTER_SWAPPED(const JOB *job, size_t m)
 
 /* Returns the bytes for the longest run that any length up to k may have (a longer k may be cut into shorter runs), for
  * the direct and for the swapped product. The memory therefore also serves smaller m and k. */
-static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
+static size_t WORKSPACE(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
 {
     JOB job = JOB_FOR(context, count, products);
-    size_t run = bo_min(bo_round_up(k, 8), DEPTH), most = BO_SUPER / job.tile_columns;
-    size_t direct = (PANEL_A(&job, m, run) + bo_min(TILES(&job), most) * SLOT(&job, run)) * sizeof(PACKED);
+    size_t run = bo_min(bo_round_up(k, 8), DEPTH), max_tiles = BO_SUPER / job.tile_columns;
+    size_t direct = (PANEL_A(&job, m, run) + bo_min(TILES(&job), max_tiles) * SLOT(&job, run)) * sizeof(PACKED);
     if (!MAY_SWAP(&job, m)) return direct;
     PRODUCT across = {.n = m};
-    size_t swapped = bo_round_up(m * products[0].n * sizeof(TYPE), 64) + ROOM(context, products[0].n, k, 1, &across);
+    size_t swapped =
+        bo_round_up(m * products[0].n * sizeof(TYPE), 64) + WORKSPACE(context, products[0].n, k, 1, &across);
     return direct > swapped ? direct : swapped;
 }
 
@@ -183,14 +184,14 @@ static size_t ROOM(bo_context *context, size_t m, size_t k, size_t count, const 
 static void ROW_BLOCK(bo_context *context, JOB *job, size_t k)
 {
     const TYPE *a = job->a;
-    size_t down = bo_ceil_div(job->m, job->tile_rows), most = BO_SUPER / job->tile_columns;
+    size_t down = bo_ceil_div(job->m, job->tile_rows), max_tiles = BO_SUPER / job->tile_columns;
     size_t tiles = TILES(job), run = bo_run_length(k, DEPTH);
     job->length = k;
     for (job->depth = 0; job->depth < k; job->depth += run) {
         job->k = bo_min(run, k - job->depth);
         job->a = a + (job->ta ? job->depth * job->lda : job->depth);
-        for (job->first_tile = 0; job->first_tile < tiles; job->first_tile += most) {
-            job->tiles = bo_min(most, tiles - job->first_tile);
+        for (job->first_tile = 0; job->first_tile < tiles; job->first_tile += max_tiles) {
+            job->tiles = bo_min(max_tiles, tiles - job->first_tile);
             bo_parallel(context, job->tiles + (job->first_tile == 0 ? down : 0), PACK_TASK, job);
             bo_parallel(context, job->tiles * down, TILE_TASK, job);
         }
@@ -198,24 +199,24 @@ static void ROW_BLOCK(bo_context *context, JOB *job, size_t k)
 }
 
 static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
-                     size_t count, const PRODUCT *products, bool upper, void *room);
+                     size_t count, const PRODUCT *products, bool upper, void *workspace);
 
 /* Computes C = beta base + row + Tᵀ with T = op(B)ᵀ op(A)ᵀ. */
 static void SWAPPED(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
-                    const PRODUCT *product, TYPE *room)
+                    const PRODUCT *product, TYPE *workspace)
 {
     size_t n = product->n;
-    PRODUCT across = {.n = m, .tb = !ta, .b = a, .ldb = lda, .c = room, .ldc = m};
-    TYPE *rest = room + bo_round_up(m * n, 64 / sizeof(TYPE));
+    PRODUCT across = {.n = m, .tb = !ta, .b = a, .ldb = lda, .c = workspace, .ldc = m};
+    TYPE *rest = workspace + bo_round_up(m * n, 64 / sizeof(TYPE));
     MULTIPLY(context, !product->tb, n, k, alpha, product->b, product->ldb, 1, &across, false, rest);
     BEGIN(product, 0, 0, m, n);
     for (size_t i = 0; i < m; i++) {
-        for (size_t j = 0; j < n; j++) product->c[i * product->ldc + j] += room[j * m + i];
+        for (size_t j = 0; j < n; j++) product->c[i * product->ldc + j] += workspace[j * m + i];
     }
 }
 
 static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alpha, const TYPE *a, size_t lda,
-                     size_t count, const PRODUCT *products, bool upper, void *room)
+                     size_t count, const PRODUCT *products, bool upper, void *workspace)
 {
     JOB job = JOB_FOR(context, count, products);
     if (m == 0 || TILES(&job) == 0) return;
@@ -224,12 +225,12 @@ static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alph
         return;
     }
     if (!upper && BETTER_SWAPPED(&job, m)) {
-        SWAPPED(context, ta, m, k, alpha, a, lda, products, room);
+        SWAPPED(context, ta, m, k, alpha, a, lda, products, workspace);
         return;
     }
     job.ta = ta, job.alpha = alpha, job.lda = lda, job.upper = upper;
     job.slot = SLOT(&job, bo_run_length(k, DEPTH));
-    job.panel_a = room;
+    job.panel_a = workspace;
     job.panel_b = job.panel_a + PANEL_A(&job, m, bo_run_length(k, DEPTH));
     size_t block = BLOCK_ROWS(&job, m);
     for (job.row = 0; job.row < m; job.row += block) {
@@ -267,7 +268,7 @@ static void MULTIPLY(bo_context *context, bool ta, size_t m, size_t k, TYPE alph
 #undef PANEL_A
 #undef MAY_SWAP
 #undef BETTER_SWAPPED
-#undef ROOM
+#undef WORKSPACE
 #undef ROW_BLOCK
 #undef SWAPPED
 #undef MULTIPLY

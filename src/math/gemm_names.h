@@ -13,7 +13,7 @@
 #define PANEL_A        NAMED(panel_a)
 #define MAY_SWAP       NAMED(may_swap)
 #define BETTER_SWAPPED NAMED(better_swapped)
-#define ROOM           NAMED(room)
+#define WORKSPACE      NAMED(workspace)
 #define ROW_BLOCK      NAMED(row_block)
 #define SWAPPED        NAMED(swapped)
 #define MULTIPLY       NAMED(multiply)

@@ -12,9 +12,9 @@ enum {
      * row, B in the second-level cache, tasks of 64 KiB, in turns with one thread: 128 KiB of floats take 1.23 us
      * instead of 1.55, of bfloat16 1.74 instead of 2.59. A batch that a second thread joins therefore costs 0.45 us,
      * and 64 KiB of floats, 0.77 us, would gain nothing. */
-    ALONE_BYTES = BO_SIZE(1 << 16, 64), /* bytes of all B that the calling thread multiplies alone */
-    SIZES = 16,                         /* most different sizes of tasks */
-    LEAST_BYTES = BO_SIZE(1 << 15, 32), /* bytes of the smallest tasks */
+    ALONE_BYTES = BO_SIZE(1 << 16, 64),    /* bytes of all B that the calling thread multiplies alone */
+    SIZES = 16,                            /* most different sizes of tasks */
+    MIN_TASK_BYTES = BO_SIZE(1 << 15, 32), /* bytes of the smallest tasks */
     /* lines that are multiplied at a time: with all rows, and before their sums are added to the initial value of C */
     LINES = BO_SIZE(64, 8),
 };
@@ -136,13 +136,13 @@ static size_t divide(bo_context *context, gemv_job *job, size_t count)
     }
     if (job->lines == 0 || job->m == 0) return 0;
     const bool alone = bytes * job->m <= ALONE_BYTES;
-    const size_t least = alone ? job->lines : bo_round_up(bo_ceil_div(LEAST_BYTES, bytes / job->lines + 1), 4);
+    const size_t min_lines = alone ? job->lines : bo_round_up(bo_ceil_div(MIN_TASK_BYTES, bytes / job->lines + 1), 4);
     job->threads = (size_t)bo_context_threads(context);
     for (task_size *size = job->sizes;; size++, job->last++) {
         size_t left = job->lines - first, each = bo_round_up(bo_ceil_div(left, 2 * job->threads), 4);
-        const bool ends = alone || each <= least || job->last + 1 == SIZES;
-        *size = (task_size){first, ends ? least : each};
-        if (ends) return tasks + bo_ceil_div(left, least);
+        const bool ends = alone || each <= min_lines || job->last + 1 == SIZES;
+        *size = (task_size){first, ends ? min_lines : each};
+        if (ends) return tasks + bo_ceil_div(left, min_lines);
         first += job->threads * each, tasks += job->threads;
     }
 }
@@ -206,11 +206,11 @@ static float largest_size(size_t n, const float *x)
 
 /* Quantizes each row so that its largest absolute value becomes 32767. The error is 2^-16 of that value, less than the
  * error of the bytes that it is multiplied with. A value that is not finite makes the sums of its row not finite. */
-static void quantize_rows(gemv_job *job, float *room)
+static void quantize_rows(gemv_job *job, float *workspace)
 {
     const bo_kernels *kernels = job->kernels;
-    float *scales = room;
-    int16_t *whole = (int16_t *)(void *)(room + SCALES);
+    float *scales = workspace;
+    int16_t *whole = (int16_t *)(void *)(workspace + SCALES);
     job->scales = scales, job->whole = whole, job->padded = padded_row(job->k);
     for (size_t r = 0; r < job->m; r++, whole += job->padded) {
         const float *row = job->a + r * job->lda;
@@ -244,10 +244,10 @@ static void quantize_groups(const bo_kernels *kernels, size_t k, const float *ro
     }
 }
 
-static void quantize_to_bytes(gemv_job *job, void *room)
+static void quantize_to_bytes(gemv_job *job, void *workspace)
 {
     size_t length = byte_length(job->k), groups = length / BO_S4_GROUP;
-    float *scales = room;
+    float *scales = workspace;
     int32_t *starts = (int32_t *)(void *)(scales + job->m * groups);
     int8_t *bytes = (int8_t *)(starts + job->m * groups);
     job->bytes = (bo_byte_rows){.bytes = bytes, .starts = starts, .scales = scales, .length = length};
@@ -257,13 +257,13 @@ static void quantize_to_bytes(gemv_job *job, void *room)
 }
 
 void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
-                      const bo_gemm_product *products, void *room)
+                      const bo_gemm_product *products, void *workspace)
 {
     gemv_job job = {.kernels = bo_context_kernels(context), .m = m, .k = k, .alpha = alpha, .a = a, .lda = lda};
     job.products = products;
-    char *rest = room;
+    char *rest = workspace;
     if (has(BO_STORED_INT8, count, products)) {
-        quantize_rows(&job, room);
+        quantize_rows(&job, workspace);
         rest += SCALES * sizeof(float) + m * job.padded * sizeof(int16_t);
     }
     if (has(BO_STORED_INT4, count, products)) quantize_to_bytes(&job, rest);

@@ -14,6 +14,6 @@ bool bo_gemv(bo_precision precision, bool ta, size_t m, size_t k, size_t count, 
 /* bo_gemm_shared for such products, and the bytes of work memory that it needs. */
 size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *products);
 void bo_gemv_multiply(bo_context *context, size_t m, size_t k, float alpha, const float *a, size_t lda, size_t count,
-                      const bo_gemm_product *products, void *room);
+                      const bo_gemm_product *products, void *workspace);
 
 #endif

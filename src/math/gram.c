@@ -163,12 +163,12 @@ void bo_upper_update(bo_context *context, bo_upper_kind kind, size_t n, size_t d
 /* The Gram matrix ZᵀZ of features, and copying one triangle of a symmetric matrix to the other. */
 
 /* Computes the upper triangle of G += factor ZᵀZ. The rows of Z (`size` bytes per number) are processed in runs of at
- * most `most`. */
-static bo_status gram(bo_context *context, bo_upper_kind kind, size_t size, size_t most, size_t n, size_t rows,
+ * most `max_run`. */
+static bo_status gram(bo_context *context, bo_upper_kind kind, size_t size, size_t max_run, size_t n, size_t rows,
                       double factor, const void *z, size_t ldz, double *g, size_t ldg)
 {
     if (n == 0 || rows == 0) return BO_OK;
-    size_t run = bo_run_length(rows, most);
+    size_t run = bo_run_length(rows, max_run);
     bo_upper_panels panels;
     BO_TRY(bo_upper_panels_create(context, kind, n, run, &panels));
     for (size_t p = 0; p < rows; p += run) {

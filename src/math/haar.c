@@ -32,11 +32,11 @@ bo_status bo_haar(bo_context *context, size_t rows, size_t n, double *a, size_t 
             return bo_fail(context, BO_NUMERIC, "orthogonal matrix: row %zu of %zu is not finite", i, rows);
     }
     for (size_t i = 0; i < rows; i++) bo_scale_by(n, -bo_exponent(largest), a + i * lda);
-    double *room = bo_alloc_raw(context, rows, 2 * sizeof *room, "an orthogonal matrix");
+    double *workspace = bo_alloc_raw(context, rows, 2 * sizeof *workspace, "an orthogonal matrix");
     bo_reflectors *reflectors = NULL;
-    bo_status status = room ? bo_reflectors_create(context, bo_min(BLOCK, rows), n, rows, &reflectors) : BO_MEMORY;
-    if (status == BO_OK) orthogonalize(context, rows, n, a, lda, room, room + rows, reflectors);
+    bo_status status = workspace ? bo_reflectors_create(context, bo_min(BLOCK, rows), n, rows, &reflectors) : BO_MEMORY;
+    if (status == BO_OK) orthogonalize(context, rows, n, a, lda, workspace, workspace + rows, reflectors);
     bo_reflectors_destroy(reflectors);
-    bo_free(room);
+    bo_free(workspace);
     return status;
 }

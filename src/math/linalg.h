@@ -34,15 +34,15 @@ typedef struct bo_gemm_product {
 size_t bo_gemm_bytes(bo_context *context, bo_precision precision, size_t m, size_t n, size_t k);
 void bo_gemm_in(bo_context *context, bo_precision precision, bool ta, bool tb, size_t m, size_t n, size_t k,
                 float alpha, const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc,
-                void *room);
+                void *workspace);
 /* The same for bo_gemm64; the memory also serves smaller n. */
 size_t bo_gemm64_bytes(bo_context *context, size_t m, size_t n, size_t k);
 void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
-                  size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *room);
+                  size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *workspace);
 /* Adds alpha AᵀB, which must be symmetric, to the upper triangle of C (n x n); A and B are k x n. Tiles on the diagonal
  * also write below it. The work memory has bo_gemm64_bytes(context, n, n, k) bytes. */
 void bo_gemm64_upper(bo_context *context, size_t n, size_t k, double alpha, const double *a, const double *b, size_t ld,
-                     double *c, size_t ldc, void *room);
+                     double *c, size_t ldc, void *workspace);
 /* C (m x n) = op(A) op(B), or C += op(A) op(B) if `add`, in double on the calling thread: for tasks. op(A) and op(B)
  * are packed whole, which suits matrices of some hundred rows and columns. upper: elements below the diagonal may be
  * left out. The work memory is aligned to 64 bytes and also serves smaller products; nothing is allocated. */
@@ -55,16 +55,17 @@ typedef struct bo_product64 {
     size_t ldc;
 } bo_product64;
 size_t bo_product64_bytes(const struct bo_kernels *kernels, size_t m, size_t n, size_t k);
-void bo_product64_run(const struct bo_kernels *kernels, const bo_product64 *product, void *room);
+void bo_product64_run(const struct bo_kernels *kernels, const bo_product64 *product, void *workspace);
 /* Several products; A is packed once. The size of the work memory depends only on n and stored of the products. */
 size_t bo_gemm_shared_bytes(bo_context *context, bo_precision precision, size_t m, size_t k, size_t count,
                             const bo_gemm_product *products);
 void bo_gemm_shared(bo_context *context, bo_precision precision, bool ta, size_t m, size_t k, float alpha,
-                    const float *a, size_t lda, size_t count, const bo_gemm_product *products, void *room);
+                    const float *a, size_t lda, size_t count, const bo_gemm_product *products, void *workspace);
 /* Computes C (n x n) = alpha op(A) op(A)ᵀ + beta base with half the work; op(A) is n x k, and base is symmetric with
  * C's stride (NULL: C itself). The work memory has bo_gemm_bytes(context, precision, n, n, k) bytes. */
 void bo_gemm_symmetric(bo_context *context, bo_precision precision, bool ta, size_t n, size_t k, float alpha,
-                       const float *a, size_t lda, float beta, const float *base, float *c, size_t ldc, void *room);
+                       const float *a, size_t lda, float beta, const float *base, float *c, size_t ldc,
+                       void *workspace);
 
 /* A constant right-hand factor that is packed once: C (m x n) = A (m x k) Bᵀ with B stored n x k. */
 typedef struct bo_packed bo_packed;
@@ -75,7 +76,7 @@ void bo_packed_destroy(bo_packed *packed);
  * is stored n x k, else k x n. */
 size_t bo_packed_bytes(bo_context *context, bo_precision precision, size_t n, size_t k);
 const bo_packed *bo_packed_in(bo_context *context, bo_precision precision, bool tb, size_t n, size_t k, const float *b,
-                              size_t ldb, void *room);
+                              size_t ldb, void *buffer);
 /* Overwrites C. Runs on the calling thread only; call it from tasks, with some tens of rows so that A stays in the
  * cache. The bits of an element do not depend on m or on its row. */
 void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_t lda, float *c, size_t ldc);

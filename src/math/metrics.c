@@ -80,14 +80,14 @@ bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo
 /* Reservoir sampling: row i stays with probability desc.points / (i + 1). */
 static void keep_point(bo_metrics *metrics, uint64_t row, double truth, double predicted, double deviation)
 {
-    const size_t most = metrics->desc.points;
-    if (!most) return;
-    const uint64_t at = row < most ? row : bo_hash(7, row) % (row + 1);
-    if (at >= most) return;
+    const size_t capacity = metrics->desc.points;
+    if (!capacity) return;
+    const uint64_t at = row < capacity ? row : bo_hash(7, row) % (row + 1);
+    if (at >= capacity) return;
     metrics->truth[at] = truth;
     metrics->predicted[at] = predicted;
     if (metrics->deviation) metrics->deviation[at] = deviation;
-    if (row < most) metrics->points = (size_t)row + 1;
+    if (row < capacity) metrics->points = (size_t)row + 1;
 }
 
 /* Welford 1962; `rows` includes this one. */
@@ -102,11 +102,11 @@ static void average(bo_running *running, uint64_t rows, double value)
  * while the sums are empty. Multiplication by powers of two does not round. */
 static void choose_exponent(bo_target_sums *sums, bo_error_moments *moments, double error, double delta)
 {
-    enum { ROOM = 400 }; /* squares and sums of numbers from 2^-400 to 2^400 are in range */
+    enum { MAX_EXPONENT = 400 }; /* squares and sums of numbers from 2^-400 to 2^400 are in range */
     const double largest = fmax(fabs(error), fabs(delta));
     if (!(largest > 0) || !isfinite(largest)) return;
     const int exponent = ilogb(largest), change = exponent - sums->exponent;
-    if (change >= -ROOM && change <= ROOM) return;
+    if (change >= -MAX_EXPONENT && change <= MAX_EXPONENT) return;
     if (change < 0 && (sums->squared_error > 0 || sums->squared_deviation > 0)) return;
     sums->squared_error = ldexp(sums->squared_error, -2 * change);
     sums->squared_deviation = ldexp(sums->squared_deviation, -2 * change);

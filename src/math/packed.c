@@ -82,11 +82,11 @@ size_t bo_packed_bytes(bo_context *context, bo_precision precision, size_t n, si
 }
 
 const bo_packed *bo_packed_in(bo_context *context, bo_precision precision, bool tb, size_t n, size_t k, const float *b,
-                              size_t ldb, void *room)
+                              size_t ldb, void *buffer)
 {
-    bo_packed *packed = room;
+    bo_packed *packed = buffer;
     *packed = plan(context, precision, n, k);
-    packed->panels = (char *)room + head_bytes();
+    packed->panels = (char *)buffer + head_bytes();
     pack_job job = {packed, tb, b, ldb};
     if (k > 0) bo_parallel(context, bo_ceil_div(k, packed->run), pack_run, &job);
     return packed;
@@ -95,11 +95,11 @@ const bo_packed *bo_packed_in(bo_context *context, bo_precision precision, bool 
 bo_status bo_packed_create(bo_context *context, bo_precision precision, size_t n, size_t k, const float *b, size_t ldb,
                            bo_packed **out)
 {
-    void *room = bo_alloc_raw(context, bo_packed_bytes(context, precision, n, k), 1, "a packed factor");
+    void *buffer = bo_alloc_raw(context, bo_packed_bytes(context, precision, n, k), 1, "a packed factor");
     *out = NULL;
-    if (!room) return BO_MEMORY;
-    bo_packed_in(context, precision, true, n, k, b, ldb, room);
-    *out = room;
+    if (!buffer) return BO_MEMORY;
+    bo_packed_in(context, precision, true, n, k, b, ldb, buffer);
+    *out = buffer;
     return BO_OK;
 }
 

@@ -30,12 +30,12 @@ enum {
     BO_SUPER = BO_SIZE(4096, 64), /* lines of A or B that GEMM packs at once; limits its memory */
 };
 
-/* Returns the length of the runs into which k is divided: as equal as multiples of 8 allow, at most `most` (a multiple
- * of 8). */
-static inline size_t bo_run_length(size_t k, size_t most)
+/* Returns the length of the runs into which k is divided: as equal as multiples of 8 allow, at most `max_run` (a
+ * multiple of 8). */
+static inline size_t bo_run_length(size_t k, size_t max_run)
 {
-    assert(most > 0 && most % 8 == 0);
-    return k == 0 ? 0 : bo_round_up(bo_ceil_div(k, bo_ceil_div(k, most)), 8);
+    assert(max_run > 0 && max_run % 8 == 0);
+    return k == 0 ? 0 : bo_round_up(bo_ceil_div(k, bo_ceil_div(k, max_run)), 8);
 }
 
 /* Returns `size` rounded down to a multiple of width, at least one multiple. */

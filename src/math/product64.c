@@ -8,9 +8,9 @@ typedef struct panels {
     double *a, *b;
 } panels;
 
-static panels panels_in(const bo_kernels *kernels, size_t m, size_t n, size_t k, void *room, size_t *bytes)
+static panels panels_in(const bo_kernels *kernels, size_t m, size_t n, size_t k, void *workspace, size_t *bytes)
 {
-    bo_carver carver = {.at = room};
+    bo_carver carver = {.at = workspace};
     panels out;
     out.a = bo_carve(&carver, bo_round_up(m, kernels->gemm64.mr) * k, sizeof(double));
     out.b = bo_carve(&carver, bo_round_up(n, kernels->gemm64.nr) * k, sizeof(double));
@@ -25,11 +25,11 @@ size_t bo_product64_bytes(const bo_kernels *kernels, size_t m, size_t n, size_t 
     return bytes;
 }
 
-void bo_product64_run(const bo_kernels *kernels, const bo_product64 *product, void *room)
+void bo_product64_run(const bo_kernels *kernels, const bo_product64 *product, void *workspace)
 {
     const bo_micro_f64 *micro = &kernels->gemm64;
     const size_t m = product->m, n = product->n, k = product->k;
-    panels packed = panels_in(kernels, m, n, k, room, NULL);
+    panels packed = panels_in(kernels, m, n, k, workspace, NULL);
     bo_pack_f64(micro->mr, m, k, 1, product->a, product->lda, !product->ta, packed.a);
     bo_pack_f64(micro->nr, n, k, 1, product->b, product->ldb, product->tb, packed.b);
     for (size_t i = 0; i < m; i += micro->mr)

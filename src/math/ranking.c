@@ -10,20 +10,20 @@ enum { BINS = 4096 };
 
 /* Invariant: `counts` is NULL while all rows are kept in `scores` and `truth`, which are NULL afterwards. */
 struct bo_ranking {
-    size_t classes, columns; /* two classes have one column, the probability of the second */
-    size_t most, room, rows; /* rows: at most, allocated, kept */
-    double *scores;          /* rows x columns */
+    size_t classes, columns;         /* two classes have one column, the probability of the second */
+    size_t max_rows, capacity, rows; /* rows: at most, allocated, kept */
+    double *scores;                  /* rows x columns */
     uint32_t *truth;
     size_t bins;
     double *edges;    /* columns x (bins - 1), ascending */
     uint64_t *counts; /* columns x bins x 2: rows outside and inside the class */
 };
 
-bo_status bo_ranking_create(bo_context *context, size_t classes, size_t most, bo_ranking **out)
+bo_status bo_ranking_create(bo_context *context, size_t classes, size_t max_rows, bo_ranking **out)
 {
     bo_ranking *ranking = *out = bo_alloc(context, 1, sizeof *ranking, "scores");
     if (!ranking) return BO_MEMORY;
-    *ranking = (bo_ranking){.classes = classes, .columns = classes > 2 ? classes : 1, .most = most};
+    *ranking = (bo_ranking){.classes = classes, .columns = classes > 2 ? classes : 1, .max_rows = max_rows};
     return BO_OK;
 }
 
@@ -111,17 +111,17 @@ static bo_status begin_bins(bo_context *context, bo_ranking *ranking)
 static bo_status reserve(bo_context *context, bo_ranking *ranking, size_t rows)
 {
     enum { FIRST = 256 };
-    if (rows <= ranking->room) return BO_OK;
-    size_t room = ranking->room ? 2 * ranking->room : FIRST;
-    if (room < rows) room = rows;
-    if (room > ranking->most) room = ranking->most;
-    double *scores = bo_realloc(context, ranking->scores, room * ranking->columns, sizeof *scores, "scores");
+    if (rows <= ranking->capacity) return BO_OK;
+    size_t capacity = ranking->capacity ? 2 * ranking->capacity : FIRST;
+    if (capacity < rows) capacity = rows;
+    if (capacity > ranking->max_rows) capacity = ranking->max_rows;
+    double *scores = bo_realloc(context, ranking->scores, capacity * ranking->columns, sizeof *scores, "scores");
     if (!scores) return BO_MEMORY;
     ranking->scores = scores;
-    uint32_t *truth = bo_realloc(context, ranking->truth, room, sizeof *truth, "scores");
+    uint32_t *truth = bo_realloc(context, ranking->truth, capacity, sizeof *truth, "scores");
     if (!truth) return BO_MEMORY;
     ranking->truth = truth;
-    ranking->room = room;
+    ranking->capacity = capacity;
     return BO_OK;
 }
 
@@ -130,7 +130,7 @@ bo_status bo_ranking_add(bo_context *context, bo_ranking *ranking, size_t rows, 
     const size_t columns = ranking->columns;
     size_t kept = 0;
     if (!ranking->counts) {
-        kept = rows < ranking->most - ranking->rows ? rows : ranking->most - ranking->rows;
+        kept = rows < ranking->max_rows - ranking->rows ? rows : ranking->max_rows - ranking->rows;
         BO_TRY(reserve(context, ranking, ranking->rows + kept));
         for (size_t i = 0; i < kept; i++) {
             for (size_t c = 0; c < columns; c++)

@@ -4,10 +4,10 @@
 
 #include <bochner/metrics.h>
 
-/* All scores of up to `most` rows. From then on only counts in bins whose edges are quantiles of these rows. */
+/* All scores of up to `max_rows` rows. From then on only counts in bins whose edges are quantiles of these rows. */
 typedef struct bo_ranking bo_ranking;
 
-bo_status bo_ranking_create(bo_context *context, size_t classes, size_t most, bo_ranking **out);
+bo_status bo_ranking_create(bo_context *context, size_t classes, size_t max_rows, bo_ranking **out);
 void bo_ranking_destroy(bo_ranking *ranking);
 /* Adds rows: y are classes, p probabilities (rows x classes). If memory is exhausted, nothing is added. */
 bo_status bo_ranking_add(bo_context *context, bo_ranking *ranking, size_t rows, const double *y, const double *p);

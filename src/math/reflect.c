@@ -43,10 +43,10 @@ double bo_reflector(const bo_context *context, size_t n, double *x, double *tau)
 
 /* v: the loaded block, count x n, with zeros left of each vector. y = T V or Tᵀ V. t: count x count. products: X Vᵀ. */
 struct bo_reflectors {
-    size_t most, longest, rows; /* capacity */
-    size_t count, n;            /* of the loaded block */
+    size_t max_count, longest, rows; /* capacity */
+    size_t count, n;                 /* of the loaded block */
     double *v, *y, *t, *products;
-    void *room;
+    void *workspace;
 };
 
 void bo_reflectors_destroy(bo_reflectors *reflectors)
@@ -54,28 +54,29 @@ void bo_reflectors_destroy(bo_reflectors *reflectors)
     if (!reflectors) return;
     bo_free(reflectors->v);
     bo_free(reflectors->products);
-    bo_free(reflectors->room);
+    bo_free(reflectors->workspace);
     bo_free(reflectors);
 }
 
-bo_status bo_reflectors_create(bo_context *context, size_t most, size_t n, size_t rows, bo_reflectors **out)
+bo_status bo_reflectors_create(bo_context *context, size_t max_count, size_t n, size_t rows, bo_reflectors **out)
 {
     *out = NULL;
     bo_reflectors *made = bo_alloc(context, 1, sizeof *made, "reflectors");
     if (!made) return BO_MEMORY;
-    made->most = most, made->longest = n, made->rows = rows;
-    made->v = bo_alloc_raw(context, 2 * n + 2 * most, most * sizeof(double), "reflectors");
-    made->products = bo_alloc_raw(context, rows, most * sizeof(double), "reflectors");
-    size_t gram = bo_gemm64_bytes(context, most, bo_max(n, most), most);
-    size_t inner = bo_max(bo_gemm64_bytes(context, rows, most, n), bo_gemm64_bytes(context, most, most, n));
-    size_t outer = bo_gemm64_bytes(context, rows, n, most);
-    made->room = bo_alloc_raw(context, bo_max(gram, bo_max(inner, outer)), 1, "packed reflectors");
-    if (!made->v || !made->products || !made->room) {
+    made->max_count = max_count, made->longest = n, made->rows = rows;
+    made->v = bo_alloc_raw(context, 2 * n + 2 * max_count, max_count * sizeof(double), "reflectors");
+    made->products = bo_alloc_raw(context, rows, max_count * sizeof(double), "reflectors");
+    size_t gram = bo_gemm64_bytes(context, max_count, bo_max(n, max_count), max_count);
+    size_t inner =
+        bo_max(bo_gemm64_bytes(context, rows, max_count, n), bo_gemm64_bytes(context, max_count, max_count, n));
+    size_t outer = bo_gemm64_bytes(context, rows, n, max_count);
+    made->workspace = bo_alloc_raw(context, bo_max(gram, bo_max(inner, outer)), 1, "packed reflectors");
+    if (!made->v || !made->products || !made->workspace) {
         bo_reflectors_destroy(made);
         return BO_MEMORY;
     }
-    made->y = made->v + n * most;
-    made->t = made->y + n * most;
+    made->y = made->v + n * max_count;
+    made->t = made->y + n * max_count;
     *out = made;
     return BO_OK;
 }
@@ -106,18 +107,19 @@ void bo_reflectors_load(bo_context *context, bo_reflectors *reflectors, size_t c
         memcpy(to + i + 1, v + i * ldv + i + 1, (n - i - 1) * sizeof *to);
     }
     double *g = r->t + count * count;
-    bo_gemm64_in(context, false, true, count, count, n, 1, r->v, n, r->v, n, 0, g, count, r->room);
+    bo_gemm64_in(context, false, true, count, count, n, 1, r->v, n, r->v, n, 0, g, count, r->workspace);
     make_factor(count, tau, g, r->t);
     /* a row is multiplied from the right: Q x is xᵀ - (xᵀ Vᵀ) Tᵀ V as a row */
-    bo_gemm64_in(context, !transposed, false, count, n, count, 1, r->t, count, r->v, n, 0, r->y, n, r->room);
+    bo_gemm64_in(context, !transposed, false, count, n, count, 1, r->t, count, r->v, n, 0, r->y, n, r->workspace);
 }
 
 void bo_reflectors_apply(bo_context *context, const bo_reflectors *reflectors, size_t rows, double *x, size_t ldx)
 {
     const bo_reflectors *r = reflectors;
-    bo_gemm64_in(context, false, true, rows, r->count, r->n, 1, x, ldx, r->v, r->n, 0, r->products, r->count, r->room);
+    bo_gemm64_in(context, false, true, rows, r->count, r->n, 1, x, ldx, r->v, r->n, 0, r->products, r->count,
+                 r->workspace);
     bo_gemm64_in(context, false, false, rows, r->n, r->count, -1, r->products, r->count, r->y, r->n, 1, x, ldx,
-                 r->room);
+                 r->workspace);
 }
 
 /* ---- LQ factorization -------------------------------------------------------------------------------------------- */
@@ -140,8 +142,8 @@ static void factor_panel(bo_context *context, size_t rows, size_t n, double *a, 
 
 void bo_lq(bo_context *context, size_t rows, size_t n, double *a, size_t lda, double *tau, bo_reflectors *reflectors)
 {
-    for (size_t i = 0; i < rows; i += reflectors->most) {
-        size_t count = bo_min(reflectors->most, rows - i), below = rows - i - count;
+    for (size_t i = 0; i < rows; i += reflectors->max_count) {
+        size_t count = bo_min(reflectors->max_count, rows - i), below = rows - i - count;
         double *panel = a + i * lda + i;
         factor_panel(context, count, n - i, panel, lda, tau + i);
         if (below == 0) break;
@@ -155,7 +157,7 @@ void bo_lq(bo_context *context, size_t rows, size_t n, double *a, size_t lda, do
 void bo_lq_rows(bo_context *context, size_t rows, size_t n, double *a, size_t lda, const double *tau,
                 bo_reflectors *reflectors)
 {
-    size_t step = reflectors->most;
+    size_t step = reflectors->max_count;
     for (size_t block = bo_ceil_div(rows, step); block-- > 0;) {
         size_t i = block * step, count = bo_min(step, rows - i);
         bo_reflectors_load(context, reflectors, count, n - i, a + i * lda + i, lda, tau + i, false);

@@ -14,9 +14,9 @@ double bo_reflector(const bo_context *context, size_t n, double *x, double *tau)
  * of V and T upper triangular (the compact WY form, Schreiber and Van Loan 1989). */
 typedef struct bo_reflectors bo_reflectors;
 
-/* Allocates for blocks of at most `most` vectors of at most n numbers, applied to at most `rows` rows. Then nothing can
- * fail. */
-bo_status bo_reflectors_create(bo_context *context, size_t most, size_t n, size_t rows, bo_reflectors **out);
+/* Allocates for blocks of at most `max_count` vectors of at most n numbers, applied to at most `rows` rows. Then
+ * nothing can fail. */
+bo_status bo_reflectors_create(bo_context *context, size_t max_count, size_t n, size_t rows, bo_reflectors **out);
 void bo_reflectors_destroy(bo_reflectors *reflectors);
 /* Copies `count` vectors of length n. Vector i starts at v[i * ldv + i]; numbers before it and its first number, which
  * is 1, are not read. transposed: the rows are multiplied by Qᵀ, else by Q. */

@@ -11,14 +11,14 @@
 /* Raises *largest to the largest |x[i]|. False: some x[i] is not finite. */
 static inline bool bo_largest(size_t n, const double *x, double *largest)
 {
-    double most = *largest;
+    double max_abs = *largest;
     bool finite = true;
     for (size_t i = 0; i < n; i++) {
         double size = fabs(x[i]);
         finite &= size <= DBL_MAX;
-        most = size > most ? size : most;
+        max_abs = size > max_abs ? size : max_abs;
     }
-    *largest = most;
+    *largest = max_abs;
     return finite;
 }
 

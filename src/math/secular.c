@@ -5,11 +5,11 @@
 #include <math.h>
 #include <stdbool.h>
 
-enum { LANES = 4, MOST_STEPS = 200, FREE_STEPS = 12 };
+enum { LANES = 4, MAX_STEPS = 200, FREE_STEPS = 12 };
 
 /* Σ w_j / (δ_j - τ) and its derivative, over some j. */
 typedef struct part {
-    double sum, slope;
+    double sum, derivative;
 } part;
 
 /* f at the point origin + τ, divided at root i: the sum over j <= i is negative, that over j > i positive. */
@@ -21,21 +21,22 @@ typedef struct point {
 /* Uses several sums so that the divisions overlap; their order is fixed. */
 static part sum_part(size_t n, const double *differences, const double *weights, double tau)
 {
-    double sums[LANES] = {0}, slopes[LANES] = {0};
+    double sums[LANES] = {0}, derivatives[LANES] = {0};
     size_t j = 0;
     for (; j + LANES <= n; j += LANES) {
         for (size_t l = 0; l < LANES; l++) {
             double inverse = 1 / (differences[j + l] - tau), term = weights[j + l] * inverse;
             sums[l] += term;
-            slopes[l] += term * inverse;
+            derivatives[l] += term * inverse;
         }
     }
     for (; j < n; j++) {
         double inverse = 1 / (differences[j] - tau), term = weights[j] * inverse;
         sums[0] += term;
-        slopes[0] += term * inverse;
+        derivatives[0] += term * inverse;
     }
-    return (part){(sums[0] + sums[1]) + (sums[2] + sums[3]), (slopes[0] + slopes[1]) + (slopes[2] + slopes[3])};
+    return (part){(sums[0] + sums[1]) + (sums[2] + sums[3]),
+                  (derivatives[0] + derivatives[1]) + (derivatives[2] + derivatives[3])};
 }
 
 static point evaluate(const bo_secular *s, size_t i, const double *differences, double tau)
@@ -44,7 +45,7 @@ static point evaluate(const bo_secular *s, size_t i, const double *differences, 
     p.left = sum_part(i + 1, differences, s->weights, tau);
     p.right = sum_part(s->n - i - 1, differences + i + 1, s->weights + i + 1, tau);
     p.value = s->inverse + p.left.sum + p.right.sum;
-    p.bound = s->inverse + 8 * (p.right.sum - p.left.sum) + fabs(tau) * (p.left.slope + p.right.slope);
+    p.bound = s->inverse + 8 * (p.right.sum - p.left.sum) + fabs(tau) * (p.left.derivative + p.right.derivative);
     return p;
 }
 
@@ -73,18 +74,18 @@ static double first_guess(const bo_secular *s, size_t i, const point *middle, co
  * Either the weight of the nearer pole is kept (weighted), or the slopes of both sides. */
 static double interpolate(const bo_secular *s, size_t i, const double *differences, const point *at, bool weighted)
 {
-    double p = differences[i] - at->tau, slope = at->left.slope + at->right.slope, value = at->value;
-    if (i + 1 == s->n) return value * p / (value - slope * p); /* the only pole next to the last root */
+    double p = differences[i] - at->tau, derivative = at->left.derivative + at->right.derivative, value = at->value;
+    if (i + 1 == s->n) return value * p / (value - derivative * p); /* the only pole next to the last root */
     double q = differences[i + 1] - at->tau, c;
     if (!weighted) {
-        c = value - p * at->left.slope - q * at->right.slope;
+        c = value - p * at->left.derivative - q * at->right.derivative;
     } else if (-p < q) {
-        c = value - q * slope - (p - q) * (s->weights[i] / (p * p));
+        c = value - q * derivative - (p - q) * (s->weights[i] / (p * p));
     } else {
-        c = value - p * slope - (q - p) * (s->weights[i + 1] / (q * q));
+        c = value - p * derivative - (q - p) * (s->weights[i + 1] / (q * q));
     }
-    double step = between((p + q) * value - p * q * slope, p * q * value, c);
-    return value * step < 0 ? step : -value / slope;
+    double step = between((p + q) * value - p * q * derivative, p * q * value, c);
+    return value * step < 0 ? step : -value / derivative;
 }
 
 /* Both ends have the same sign; they may differ by orders of magnitude. */
@@ -99,7 +100,7 @@ static double iterate(const bo_secular *s, size_t i, const double *differences, 
 {
     bool weighted = true;
     double before = INFINITY;
-    for (int step = 0; step < MOST_STEPS; step++) {
+    for (int step = 0; step < MAX_STEPS; step++) {
         if (!(tau > low && tau < high)) tau = bisect(low, high);
         point at = evaluate(s, i, differences, tau);
         if (fabs(at.value) <= DBL_EPSILON * at.bound) break;

@@ -165,29 +165,30 @@ static void point_task(void *arg, size_t index, int worker)
 
 bo_status bo_sobol_points(bo_context *context, size_t dim, size_t count, uint64_t seed, double *out)
 {
-    if (dim > BO_SOBOL_MOST_DIMENSIONS) {
+    if (dim > BO_SOBOL_MAX_DIMENSIONS) {
         return bo_fail(context, BO_UNSUPPORTED, "Sobol points: %zu dimensions, expected at most %d", dim,
-                       BO_SOBOL_MOST_DIMENSIONS);
+                       BO_SOBOL_MAX_DIMENSIONS);
     }
     if ((uint64_t)count > UINT64_C(1) << INDEX_BITS) {
         return bo_fail(context, BO_INVALID, "Sobol points: %zu points, expected at most 2^32", count);
     }
     if (dim == 0 || count == 0) return BO_OK;
     size_t workers = (size_t)bo_context_threads(context);
-    uint64_t *room = bo_alloc_raw(context, dim * (INDEX_BITS + 1 + workers), sizeof *room, "Sobol directions");
+    uint64_t *workspace =
+        bo_alloc_raw(context, dim * (INDEX_BITS + 1 + workers), sizeof *workspace, "Sobol directions");
     uint32_t *polynomials = bo_alloc_raw(context, dim, sizeof *polynomials, "Sobol polynomials");
     bo_status status = BO_MEMORY;
-    if (room && polynomials) {
+    if (workspace && polynomials) {
         bo_sobol_polynomials(dim - 1, polynomials);
         sobol_job job = {.dim = dim, .count = count, .seed = seed, .polynomials = polynomials, .out = out};
-        job.directions = room;
-        job.shift = room + dim * INDEX_BITS;
+        job.directions = workspace;
+        job.shift = workspace + dim * INDEX_BITS;
         job.states = job.shift + dim;
         bo_parallel(context, dim, direction_task, &job);
         bo_parallel(context, bo_ceil_div(count, BLOCK), point_task, &job);
         status = BO_OK;
     }
-    bo_free(room);
+    bo_free(workspace);
     bo_free(polynomials);
     return status;
 }

@@ -8,14 +8,14 @@
 
 #include "../base/base.h"
 
-enum { BO_SOBOL_MOST_DIMENSIONS = 4096 };
+enum { BO_SOBOL_MAX_DIMENSIONS = 4096 };
 
 /* Computes the first `count` points of the sequence scrambled by `seed`: out (count x dim), strictly between 0 and 1.
- * Requires dim <= BO_SOBOL_MOST_DIMENSIONS and count <= 2^32. Counts that are powers of two give balanced points. */
+ * Requires dim <= BO_SOBOL_MAX_DIMENSIONS and count <= 2^32. Counts that are powers of two give balanced points. */
 bo_status bo_sobol_points(bo_context *context, size_t dim, size_t count, uint64_t seed, double *out);
 
 /* Computes the first `count` primitive polynomials over GF(2), by degree from 1 and then by value; bit i is the
- * coefficient of xⁱ. Requires count < BO_SOBOL_MOST_DIMENSIONS. */
+ * coefficient of xⁱ. Requires count < BO_SOBOL_MAX_DIMENSIONS. */
 void bo_sobol_polynomials(size_t count, uint32_t *out);
 
 #endif

@@ -30,11 +30,11 @@ static void quantize_line(const bo_kernels *kernels, size_t columns, const float
 
 /* ---- 4-bit codes ------------------------------------------------------------------------------------------------- */
 
-enum { CODES = 16, MOST_BYTE = 127, REFINEMENTS = 2 };
+enum { CODES = 16, MAX_BYTE = 127, REFINEMENTS = 2 };
 
 /* The code of the value nearest to each integer in [-127, 127]. */
 typedef struct code_table {
-    uint8_t code[2 * MOST_BYTE + 1];
+    uint8_t code[2 * MAX_BYTE + 1];
 } code_table;
 
 static const int8_t code_values[CODES] = {BO_S4_VALUES};
@@ -42,9 +42,9 @@ static const int8_t code_values[CODES] = {BO_S4_VALUES};
 static void fill_code_table(code_table *table)
 {
     uint8_t code = 0;
-    for (int q = -MOST_BYTE; q <= MOST_BYTE; q++) {
+    for (int q = -MAX_BYTE; q <= MAX_BYTE; q++) {
         while (code + 1 < CODES && 2 * q > code_values[code] + code_values[code + 1]) code++;
-        table->code[q + MOST_BYTE] = code;
+        table->code[q + MAX_BYTE] = code;
     }
 }
 
@@ -63,7 +63,7 @@ static code_sums choose_codes(const bo_kernels *kernels, const code_table *table
     int vv = 0;
     kernels->quantize(count, 1 / scale, x, nearest);
     for (size_t i = 0; i < count; i++) {
-        codes[i] = table->code[nearest[i] + MOST_BYTE];
+        codes[i] = table->code[nearest[i] + MAX_BYTE];
         int value = code_values[codes[i]];
         vx += (float)value * (x[i] / scale), vv += value * value;
     }
@@ -83,14 +83,14 @@ static float rounded_to_bf16(const bo_kernels *kernels, float x, uint16_t *half)
 static float best_scale(const bo_kernels *kernels, const code_table *table, size_t count, const float *x, float top)
 {
     static const float ends[] = {-127.0f, 108.0f}, shares[] = {0.8f, 0.88f, 0.95f, 1.02f, 1.1f};
-    double most = 0;
+    double max_gain = 0;
     float best = top / ends[0];
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++)
         for (size_t s = 0; s < sizeof shares / sizeof *shares; s++) {
             uint8_t codes[BO_S4_GROUP];
             code_sums sums = choose_codes(kernels, table, count, x, top * shares[s] / ends[e], codes);
-            if (!(sums.vx * sums.vx > most * sums.vv)) continue;
-            most = sums.vx * sums.vx / sums.vv;
+            if (!(sums.vx * sums.vx > max_gain * sums.vv)) continue;
+            max_gain = sums.vx * sums.vx / sums.vv;
             best = (float)(sums.vx / sums.vv);
         }
     for (size_t i = 0; i < REFINEMENTS; i++) { /* the codes and the scale in turns: the error does not grow */
@@ -111,7 +111,7 @@ static void write_group(const bo_kernels *kernels, const code_table *table, size
     for (size_t i = 0; i < count; i++) top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
     if (!kernels->finite(count, x)) {
         rounded_to_bf16(kernels, NAN, scale);
-    } else if (fabsf(top) > MOST_BYTE * FLT_MIN) {
+    } else if (fabsf(top) > MAX_BYTE * FLT_MIN) {
         float kept = rounded_to_bf16(kernels, best_scale(kernels, table, count, x, top), scale);
         choose_codes(kernels, table, count, x, kept, chosen);
     } else {
@@ -192,9 +192,9 @@ void bo_stored_pack(const bo_kernels *kernels, bo_stored stored, size_t width, s
                     size_t first, size_t k, const void *source, float *target)
 {
     /* numbers that are read into the first-level cache before they are transposed */
-    enum { ROOM = BO_SIZE(4096, 256) };
-    float rows[ROOM];
-    size_t bytes = bo_stored_line(stored, columns), depth = ROOM / width;
+    enum { BUFFER_FLOATS = BO_SIZE(4096, 256) };
+    float rows[BUFFER_FLOATS];
+    size_t bytes = bo_stored_line(stored, columns), depth = BUFFER_FLOATS / width;
     for (size_t line = 0; line < lines; line += width, target += width * k) {
         size_t count = bo_min(width, lines - line);
         const char *from = (const char *)source + line * bytes;

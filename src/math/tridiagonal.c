@@ -25,7 +25,7 @@ typedef struct reduction {
     const bo_kernels *kernels;
     size_t n, lda;
     double *a, *pairs, *swapped, *sums;
-    void *room;
+    void *workspace;
     /* the product that runs: of the triangle of rows >= first with x = v + first */
     size_t first, strips;
     const double *v;
@@ -34,11 +34,11 @@ typedef struct reduction {
 /* Returns the first row of a strip of the triangle of m rows: all strips have about the same area. */
 static size_t strip_begin(size_t m, size_t strips, size_t strip)
 {
-    size_t low = 0, high = m, wanted = m * m / strips * strip;
+    size_t low = 0, high = m, target_area = m * m / strips * strip;
     if (strip == strips) return m;
     while (low < high) { /* the smallest row with at least the wanted area above it */
         size_t middle = (low + high) / 2, area = m * m - (m - middle) * (m - middle);
-        if (area < wanted) {
+        if (area < target_area) {
             low = middle + 1;
         } else {
             high = middle;
@@ -136,7 +136,7 @@ static bo_status reduce(reduction *r, double *d, double *e, double *tau)
         for (size_t q = 0; q < count; q++) reduce_row(r, row + q, q, d, e, tau);
         if (next < r->n) {
             bo_gemm64_upper(r->context, r->n - next, 2 * count, -1, r->pairs + next, r->swapped + next, r->n,
-                            r->a + next * r->lda + next, r->lda, r->room);
+                            r->a + next * r->lda + next, r->lda, r->workspace);
         }
     }
     return BO_OK;
@@ -146,14 +146,14 @@ bo_status bo_tridiagonalize(bo_context *context, size_t n, double *a, size_t lda
 {
     reduction r = {.context = context, .kernels = bo_context_kernels(context), .n = n, .lda = lda, .a = a};
     r.pairs = bo_alloc_raw(context, 4 * BLOCK + STRIPS, n * sizeof(double), "a tridiagonal matrix");
-    r.room = bo_alloc_raw(context, bo_gemm64_bytes(context, n, n, 2 * BLOCK), 1, "a tridiagonal matrix");
-    bo_status status = r.pairs && r.room ? BO_OK : BO_MEMORY;
+    r.workspace = bo_alloc_raw(context, bo_gemm64_bytes(context, n, n, 2 * BLOCK), 1, "a tridiagonal matrix");
+    bo_status status = r.pairs && r.workspace ? BO_OK : BO_MEMORY;
     if (status == BO_OK) {
         r.swapped = r.pairs + 2 * BLOCK * n;
         r.sums = r.swapped + 2 * BLOCK * n;
         status = reduce(&r, d, e, tau);
     }
     bo_free(r.pairs);
-    bo_free(r.room);
+    bo_free(r.workspace);
     return status;
 }

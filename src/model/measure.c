@@ -65,7 +65,7 @@ static bool fits(const bo_model *model, size_t state_bytes)
 {
     bo_device *device = bo_weights_device(model->weights);
     if (bo_device_is_gpu(device)) return (double)state_bytes <= 0.75 * (double)bo_device_memory(device).bytes;
-    return (double)state_bytes + (double)bo_model_report(model)->bytes <= (double)bo_usual_memory().bytes;
+    return (double)state_bytes + (double)bo_model_report(model)->bytes <= (double)bo_default_memory().bytes;
 }
 
 static bo_status measure(bo_context *context, const bo_model *model, size_t tokens, bo_session_cost *out)

@@ -191,7 +191,7 @@ static bo_status resolve(bo_context *context, const bo_plan_laws *laws, const bo
         return bo_fail(context, BO_INVALID,
                        "budget: all fitted runs have the same amount of data, so other amounts cannot be planned; fit "
                        "runs of two or more lengths");
-    if (!out->memory) out->memory = bo_usual_memory().bytes;
+    if (!out->memory) out->memory = bo_default_memory().bytes;
     return BO_OK;
 }
 

@@ -198,7 +198,7 @@ static bo_status resolve(bo_context *context, const bo_plan_budget *budget, bo_p
     if (!out->context) out->context = CONTEXT;
     if (out->context > 1 << 20)
         return bo_fail(context, BO_INVALID, "budget: context: expected at most %d, found %zu", 1 << 20, out->context);
-    if (!out->memory) out->memory = bo_usual_memory().bytes;
+    if (!out->memory) out->memory = bo_default_memory().bytes;
     return BO_OK;
 }
 

@@ -6,12 +6,12 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { MOST = 12, SECONDS = 20 };
+enum { MAX_PARAMETERS = 12, SECONDS = 20 };
 #define SENTINEL ((void *)(uintptr_t)64)
 
 /* The arguments of a call: pointers by their position, and the size that stands for every number of elements. */
 typedef struct arguments {
-    void *pointer[MOST];
+    void *pointer[MAX_PARAMETERS];
     size_t size;
 } arguments;
 
@@ -31,7 +31,7 @@ typedef struct function {
     const char *name;
     bool has_status;
     void (*call)(const arguments *a, outcome *o);
-    parameter parameters[MOST];
+    parameter parameters[MAX_PARAMETERS];
 } function;
 
 /* A public struct, and the function that sets all its members of type size_t to 1. */
@@ -178,8 +178,8 @@ static void *object_of(const char *type)
 }
 
 /* Memory for the arguments: zeroed for each call, so that a struct is `{0}`. */
-static char *blocks[MOST];
-static void *slots[MOST];
+static char *blocks[MAX_PARAMETERS];
+static void *slots[MAX_PARAMETERS];
 
 /* "bo_model" of "const bo_model *"; "" if the type is not a single pointer. */
 static const char *pointed(const char *type)
@@ -317,16 +317,16 @@ static const struct_type *struct_of(const char *type)
 }
 
 /* Every pointer of the struct is NULL; then its numbers of elements are 1. */
-static void use_blank(const function *f, const parameter *blank)
+static void use_zeroed(const function *f, const parameter *zeroed)
 {
     outcome o;
     arguments a = all_valid(f, 1);
-    a.pointer[blank->at] = blocks[blank->at];
-    attempt(f, " zeroed", blank->name, &a, &o);
+    a.pointer[zeroed->at] = blocks[zeroed->at];
+    attempt(f, " zeroed", zeroed->name, &a, &o);
     a = all_valid(f, 1);
-    a.pointer[blank->at] = blocks[blank->at];
-    struct_of(pointed(blank->type))->count(blocks[blank->at]);
-    attempt(f, " with sizes and without pointers", blank->name, &a, &o);
+    a.pointer[zeroed->at] = blocks[zeroed->at];
+    struct_of(pointed(zeroed->type))->count(blocks[zeroed->at]);
+    attempt(f, " with sizes and without pointers", zeroed->name, &a, &o);
 }
 
 /* An array whose only element is NULL. */
@@ -383,7 +383,7 @@ static bool is_descriptor(const parameter *p)
 
 static void use_descriptors(const function *f, const parameter *p)
 {
-    use_blank(f, p);
+    use_zeroed(f, p);
     for (size_t i = 0; i < sizeof pointer_members / sizeof *pointer_members; i++) {
         if (strcmp(pointer_members[i].type, pointed(p->type)) != 0) continue;
         use_without(f, p, &pointer_members[i], false);
@@ -420,7 +420,7 @@ static void test_nulls(void **state)
 {
     (void)state;
     objects_make(&made);
-    for (size_t i = 0; i < MOST; i++) blocks[i] = calloc(1, BYTES);
+    for (size_t i = 0; i < MAX_PARAMETERS; i++) blocks[i] = calloc(1, BYTES);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     for (int how = 1; how != 0; resume_at = shared->calls) {
@@ -437,7 +437,7 @@ static void test_nulls(void **state)
     print_message("%zu calls of %zu functions\n", shared->calls, sizeof functions / sizeof *functions);
     assert_int_equal(shared->complaints, 0);
     munmap(shared, sizeof *shared);
-    for (size_t i = 0; i < MOST; i++) free(blocks[i]);
+    for (size_t i = 0; i < MAX_PARAMETERS; i++) free(blocks[i]);
     objects_destroy(&made);
 }
 

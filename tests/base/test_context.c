@@ -149,25 +149,25 @@ static void test_status_strings(void **state)
 
 /* ---- log and progress -------------------------------------------------------------------------------------------- */
 
-typedef struct heard {
+typedef struct events {
     char message[256];
     bo_log_level level;
     double done, total;
     int calls;
     bool go_on;
-} heard;
+} events;
 
-static void hear_log(void *user, bo_log_level level, const char *message)
+static void record_log(void *user, bo_log_level level, const char *message)
 {
-    heard *h = user;
+    events *h = user;
     h->level = level;
     h->calls++;
     snprintf(h->message, sizeof h->message, "%s", message);
 }
 
-static bool hear_progress(void *user, const char *what, double done, double total)
+static bool record_progress(void *user, const char *what, double done, double total)
 {
-    heard *h = user;
+    events *h = user;
     h->done = done;
     h->total = total;
     snprintf(h->message, sizeof h->message, "%s", what);
@@ -177,8 +177,8 @@ static bool hear_progress(void *user, const char *what, double done, double tota
 static void test_log_and_progress(void **state)
 {
     (void)state;
-    heard h = {.go_on = true};
-    bo_context_desc desc = {.threads = 1, .log = hear_log, .progress = hear_progress, .user = &h};
+    events h = {.go_on = true};
+    bo_context_desc desc = {.threads = 1, .log = record_log, .progress = record_progress, .user = &h};
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     bo_log(context, BO_LOG_WARNING, "%d columns", 3);

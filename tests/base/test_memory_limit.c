@@ -11,12 +11,12 @@
 static void test_machine(void **state)
 {
     (void)state;
-    const bo_memory_bound usual = bo_usual_memory();
+    const bo_memory_bound limit = bo_default_memory();
     bo_memory_bound all;
     bo_context_memory(NULL, &all);
     assert_true(all.bytes > (size_t)1 << 20 && all.bytes < SIZE_MAX);
-    assert_true(usual.bytes > all.bytes / 2 && usual.bytes < all.bytes);
-    assert_non_null(strstr(usual.source, "three quarters of"));
+    assert_true(limit.bytes > all.bytes / 2 && limit.bytes < all.bytes);
+    assert_non_null(strstr(limit.source, "three quarters of"));
 }
 
 static void assert_bound(bo_memory_facts facts, size_t bytes, const char *source)

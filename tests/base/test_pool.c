@@ -6,12 +6,12 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { MOST_WORKERS = 64 };
+enum { MAX_WORKERS = 64 };
 
 typedef struct job {
     bo_context *context, *other;
     atomic_uchar *done;
-    atomic_int busy[MOST_WORKERS];
+    atomic_int busy[MAX_WORKERS];
     atomic_int wrong;
     int threads;
 } job;
@@ -31,7 +31,7 @@ static void test_every_index_once(void **state)
 {
     (void)state;
     static const size_t counts[] = {0, 1, 2, 3, 7, 64, 1001, 50000};
-    static const int numbers[] = {1, 2, 3, 4, 5, 16, MOST_WORKERS};
+    static const int numbers[] = {1, 2, 3, 4, 5, 16, MAX_WORKERS};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
@@ -50,7 +50,7 @@ static void test_every_index_once(void **state)
 static void test_many_batches(void **state)
 {
     (void)state;
-    static const int numbers[] = {2, 4, MOST_WORKERS};
+    static const int numbers[] = {2, 4, MAX_WORKERS};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
         j.done = calloc(8, sizeof *j.done);
@@ -86,7 +86,7 @@ static void meet(void *arg, size_t index, int worker)
 static void test_all_wake(void **state)
 {
     (void)state;
-    static const int numbers[] = {2, 3, 7, MOST_WORKERS};
+    static const int numbers[] = {2, 3, 7, MAX_WORKERS};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
         for (int batch = 0; batch < 40 && !j.wrong; batch++) {
@@ -102,7 +102,7 @@ static void test_all_wake(void **state)
     }
 }
 
-static void ask_inside(void *arg, size_t index, int worker)
+static void query_inside(void *arg, size_t index, int worker)
 {
     job *j = arg;
     (void)index, (void)worker;
@@ -113,7 +113,7 @@ static void ask_inside(void *arg, size_t index, int worker)
 static void test_time_of_a_batch(void **state)
 {
     (void)state;
-    static const int numbers[] = {1, 2, MOST_WORKERS};
+    static const int numbers[] = {1, 2, MAX_WORKERS};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
         double seconds = bo_batch_seconds(j.context);
@@ -121,7 +121,7 @@ static void test_time_of_a_batch(void **state)
             assert_true(isinf(seconds));
         else
             assert_true(isfinite(seconds) && seconds >= 5e-7 && seconds == bo_batch_seconds(j.context));
-        if (numbers[n] > 1) bo_parallel(j.context, 10, ask_inside, &j);
+        if (numbers[n] > 1) bo_parallel(j.context, 10, query_inside, &j);
         assert_int_equal(j.wrong, 0);
         bo_context_destroy(j.context);
     }
@@ -169,9 +169,9 @@ static void cross(void *arg, size_t index, int worker)
     (void)worker;
     job *j = arg;
     if (index != 0) return;
-    job there = {.context = j->other, .threads = bo_context_describe(j->other)->threads, .done = j->done};
-    bo_parallel(j->other, 100, mark, &there);
-    atomic_fetch_add(&j->wrong, atomic_load(&there.wrong));
+    job nested = {.context = j->other, .threads = bo_context_describe(j->other)->threads, .done = j->done};
+    bo_parallel(j->other, 100, mark, &nested);
+    atomic_fetch_add(&j->wrong, atomic_load(&nested.wrong));
     int me = worker;
     inner_job again = {j, 1, me};
     bo_parallel(j->context, INNER, inside, &again); /* still nested in the first */

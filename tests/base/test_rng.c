@@ -25,9 +25,9 @@ static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
     memcpy(out, c, sizeof c);
 }
 
-typedef struct answer {
+typedef struct reference {
     uint32_t counter[4], key[2], out[4];
-} answer;
+} reference;
 
 static uint64_t join(uint32_t low, uint32_t high)
 {
@@ -35,10 +35,10 @@ static uint64_t join(uint32_t low, uint32_t high)
 }
 
 /* The known answers that come with Random123. */
-static void test_known_answers(void **state)
+static void test_reference_values(void **state)
 {
     (void)state;
-    static const answer answers[] = {
+    static const reference references[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
          {0xffffffff, 0xffffffff},
@@ -48,10 +48,10 @@ static void test_known_answers(void **state)
          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < 3; i++) {
-        const answer *a = &answers[i];
-        uint32_t mine[4];
-        philox(a->counter, a->key, mine);
-        assert_memory_equal(mine, a->out, sizeof mine);
+        const reference *a = &references[i];
+        uint32_t output[4];
+        philox(a->counter, a->key, output);
+        assert_memory_equal(output, a->out, sizeof output);
         bo_rng rng = bo_rng_make(join(a->key[0], a->key[1]), join(a->counter[2], a->counter[3]));
         rng.next = join(a->counter[0], a->counter[1]);
         assert_true(bo_rng_bits(&rng) == join(a->out[0], a->out[1]));
@@ -89,9 +89,9 @@ static void test_any_split(void **state)
     for (size_t i = 0; i < 300; i++) whole[i] = bo_rng_bits(&rng);
     for (size_t part = 1; part < 60; part += 7)
         for (size_t first = 0; first < 300; first += part) {
-            bo_rng mine = bo_rng_make(7, bo_rng_stream("split", 0));
-            mine.next = first;
-            for (size_t i = first; i < first + part && i < 300; i++) assert_true(bo_rng_bits(&mine) == whole[i]);
+            bo_rng part_rng = bo_rng_make(7, bo_rng_stream("split", 0));
+            part_rng.next = first;
+            for (size_t i = first; i < first + part && i < 300; i++) assert_true(bo_rng_bits(&part_rng) == whole[i]);
         }
 }
 
@@ -287,7 +287,7 @@ static void test_hash(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
+        cmocka_unit_test(test_reference_values),
         cmocka_unit_test(test_second_implementation),
         cmocka_unit_test(test_any_split),
         cmocka_unit_test(test_streams_differ),

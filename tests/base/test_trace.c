@@ -74,12 +74,13 @@ static void times(void **state)
     bo_span_begin(context, "nap");
     nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
     bo_span_end(context);
-    const double most = bo_seconds() - start;
+    const double elapsed = bo_seconds() - start;
     bo_context_destroy(context);
     trace_events t = trace_parse(path);
     const double seconds = 1e-9 * (double)(t.event[0].end - t.event[0].start);
-    assert_true(seconds >= 0.02 && seconds <= most + 1e-9);
-    assert_true(fabs(1e-9 * (double)t.event[0].start - start) <= most + 1e-6); /* microseconds of the monotonic clock */
+    assert_true(seconds >= 0.02 && seconds <= elapsed + 1e-9);
+    assert_true(fabs(1e-9 * (double)t.event[0].start - start) <=
+                elapsed + 1e-6); /* microseconds of the monotonic clock */
     trace_free(&t);
     unlink(path);
 }
@@ -88,14 +89,14 @@ static void times(void **state)
 static void names(void **state)
 {
     (void)state;
-    static const char *const words[] = {"\"quoted\"", "back\\slash", "line\nbreak\ttab\x01",
+    static const char *const names[] = {"\"quoted\"", "back\\slash", "line\nbreak\ttab\x01",
                                         "\xff\xc3(",  "héllo, 注意", ""};
     char path[64], longest[400];
     memset(longest, '\x02', sizeof longest - 1); /* every byte is escaped */
     longest[sizeof longest - 1] = 0;
     bo_context *context = traced(trace_path(path), 1);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        bo_span_begin(context, words[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bo_span_begin(context, names[i]);
         bo_span_end(context);
     }
     for (int i = 0; i < 100; i++) {
@@ -109,10 +110,10 @@ static void names(void **state)
     }
     bo_context_destroy(context);
     trace_events t = trace_parse(path);
-    assert_int_equal(t.count, sizeof words / sizeof *words + 100);
-    for (size_t i = 0; i < 3; i++) assert_string_equal(t.event[i].name, words[i]);
+    assert_int_equal(t.count, sizeof names / sizeof *names + 100);
+    for (size_t i = 0; i < 3; i++) assert_string_equal(t.event[i].name, names[i]);
     assert_string_equal(t.event[3].name, "\xef\xbf\xbd\xef\xbf\xbd("); /* replacement characters */
-    assert_string_equal(t.event[4].name, words[4]);
+    assert_string_equal(t.event[4].name, names[4]);
     trace_free(&t);
     unlink(path);
 }
@@ -247,9 +248,9 @@ static void branches(void **state)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static void numbered(const char *path, int number, char room[80])
+static void numbered(const char *path, int number, char out[80])
 {
-    snprintf(room, 80, "%.*s.%d.json", (int)(strlen(path) - strlen(".json")), path, number);
+    snprintf(out, 80, "%.*s.%d.json", (int)(strlen(path) - strlen(".json")), path, number);
 }
 
 /* Contexts that exist at the same time write different files; consecutive contexts write the same file. */
@@ -355,9 +356,9 @@ static void listen(void *user, bo_log_level level, const char *message)
 static void limit(void **state)
 {
     (void)state;
-    char path[64], heard[256] = "";
+    char path[64], messages[256] = "";
     bo_context *context = NULL;
-    const bo_context_desc desc = {.threads = 1, .log = listen, .user = heard, .trace = trace_path(path)};
+    const bo_context_desc desc = {.threads = 1, .log = listen, .user = messages, .trace = trace_path(path)};
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     bo_trace_set_limit(context, 500000);
     for (int i = 0; i < 20000; i++) {
@@ -372,7 +373,7 @@ static void limit(void **state)
     assert_true(t.count > 1000 && t.count < 20000);
     char *text = trace_text(path);
     assert_non_null(strstr(text, "the trace is full"));
-    assert_non_null(strstr(heard, "maximum size"));
+    assert_non_null(strstr(messages, "maximum size"));
     free(text);
     trace_free(&t);
     unlink(path);
@@ -382,9 +383,9 @@ static void limit(void **state)
 static void full_disk(void **state)
 {
     (void)state;
-    char path[64], heard[256] = "";
+    char path[64], messages[256] = "";
     bo_context *context = NULL;
-    bo_context_desc desc = {.threads = 1, .log = listen, .user = heard, .trace = "/dev/full"};
+    bo_context_desc desc = {.threads = 1, .log = listen, .user = messages, .trace = "/dev/full"};
     assert_int_equal(bo_context_create(&desc, &context), BO_IO); /* detected at once */
     assert_int_equal(errno, ENOSPC);
     desc.trace = trace_path(path);
@@ -401,7 +402,7 @@ static void full_disk(void **state)
     }
     bo_context_destroy(context);
     setrlimit(RLIMIT_FSIZE, &before);
-    assert_non_null(strstr(heard, "incomplete"));
+    assert_non_null(strstr(messages, "incomplete"));
     trace_events t = trace_parse(path);
     assert_true(t.count > 500 && t.count < 20000);
     trace_free(&t);

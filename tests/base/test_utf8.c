@@ -11,7 +11,7 @@ static void write_number(uint32_t number, size_t count, char *out)
     out[0] = (char)(marks[count] | number);
 }
 
-static size_t least_bytes(uint32_t number)
+static size_t min_bytes(uint32_t number)
 {
     return number < 0x80 ? 1 : number < 0x800 ? 2 : number < 0x10000 ? 3 : 4;
 }
@@ -20,14 +20,14 @@ static size_t least_bytes(uint32_t number)
  * at most U+10FFFF. A truncated form, or one with another byte instead of a continuation, is not. */
 static void test_every_form(void **state)
 {
-    static const uint32_t most[] = {0, 1 << 7, 1 << 11, 1 << 16, 1 << 21};
+    static const uint32_t limits[] = {0, 1 << 7, 1 << 11, 1 << 16, 1 << 21};
     (void)state;
     for (uint32_t number = 0; number < 1u << 21; number++)
-        for (size_t count = least_bytes(number); count <= 4; count++) {
+        for (size_t count = min_bytes(number); count <= 4; count++) {
             char text[4];
             const bool surrogate = number >= 0xd800 && number < 0xe000;
-            const bool is = count == least_bytes(number) && !surrogate && number <= 0x10ffff;
-            if (number >= most[count]) fail();
+            const bool is = count == min_bytes(number) && !surrogate && number <= 0x10ffff;
+            if (number >= limits[count]) fail();
             write_number(number, count, text);
             if (bo_utf8_length(text, count) != (is ? count : 0)) fail_msg("U+%04X in %zu bytes", number, count);
             if (bo_utf8_length(text, count - 1) != 0) fail_msg("U+%04X cut to %zu bytes", number, count - 1);

@@ -111,14 +111,14 @@ static inline const char *trace_fact(const trace_event *e, const char *key)
 }
 
 /* A name for a file that does not exist. */
-static inline const char *trace_path(char room[64])
+static inline const char *trace_path(char path[64])
 {
-    strcpy(room, "/tmp/bochner-trace-XXXXXX");
-    const int file = mkstemp(room);
+    strcpy(path, "/tmp/bochner-trace-XXXXXX");
+    const int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    unlink(room);
-    return strcat(room, ".json");
+    unlink(path);
+    return strcat(path, ".json");
 }
 
 #endif

@@ -22,10 +22,10 @@ static void expect_counting(test_directory *f, const char *path, const char *sha
     bo_array_destroy(array);
 }
 
-static void refuse(test_directory *f, const char *path, bo_status expected, const char *words)
+static void refuse(test_directory *f, const char *path, bo_status expected, const char *message)
 {
     bo_array *array;
-    assert_fails(f->context, expected, words, bo_array_load(f->context, &(bo_source){.path = path}, &array));
+    assert_fails(f->context, expected, message, bo_array_load(f->context, &(bo_source){.path = path}, &array));
     assert_null(array);
     assert_non_null(strstr(bo_context_error(f->context), path));
 }
@@ -138,7 +138,7 @@ static void refusals(void **state)
     test_directory *f = *state;
     const float values[COUNT] = {0};
     const struct {
-        const char *header, *words;
+        const char *header, *message;
         size_t size;
         bo_status status;
     } cases[] = {
@@ -154,7 +154,7 @@ static void refusals(void **state)
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}", "'<c8'", 16, BO_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
-        refuse(f, test_npy(f, "a.npy", cases[i].header, values, cases[i].size), cases[i].status, cases[i].words);
+        refuse(f, test_npy(f, "a.npy", cases[i].header, values, cases[i].size), cases[i].status, cases[i].message);
     refuse(f, test_text(f, "a.csv", "1,2\n3,4\n"), BO_FORMAT, "expected a NumPy .npy file");
     refuse(f, test_text(f, "a.npy", ""), BO_FORMAT, "expected a NumPy .npy file");
     refuse(f, test_path(f, "nowhere.npy"), BO_IO, "No such file");

@@ -39,13 +39,13 @@ static void published_values(void **state)
 /* Parts of any size give the checksum of the whole, for sizes around the ends of pieces and of waves of pieces. */
 static void parts_and_whole_agree(void **state)
 {
-    enum { PLACE = 48, PIECE = 1 << 20, START = PLACE + BO_CHECKSUM_DIGITS, MOST = 3 * PIECE + START + 9 };
-    static const size_t sizes[] = {START, START + 1, START + PIECE - 1, START + PIECE, START + PIECE + 1, MOST};
+    enum { PLACE = 48, PIECE = 1 << 20, START = PLACE + BO_CHECKSUM_DIGITS, MAX_SIZE = 3 * PIECE + START + 9 };
+    static const size_t sizes[] = {START, START + 1, START + PIECE - 1, START + PIECE, START + PIECE + 1, MAX_SIZE};
     test_directory *f = *state;
-    unsigned char *bytes = malloc(MOST);
-    for (size_t i = 0; i < MOST; i++) bytes[i] = (unsigned char)bo_hash(1, i);
+    unsigned char *bytes = malloc(MAX_SIZE);
+    for (size_t i = 0; i < MAX_SIZE; i++) bytes[i] = (unsigned char)bo_hash(1, i);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-        for (size_t part = 1; part <= MOST; part = part * 37 + 1) {
+        for (size_t part = 1; part <= MAX_SIZE; part = part * 37 + 1) {
             char whole[BO_CHECKSUM_DIGITS], parts[BO_CHECKSUM_DIGITS];
             bo_checksum sum;
             if (part == 1 && sizes[s] > START + 1) continue; /* slow */
@@ -60,10 +60,10 @@ static void parts_and_whole_agree(void **state)
 }
 
 static const float numbers[] = {1, 2, 3, 4, 5, 6, 7};
-static const uint8_t letters[] = {1, 2, 3};
+static const uint8_t values[] = {1, 2, 3};
 static const bo_file_tensor tensors[] = {
     {.name = "n", .dtype = BO_F32, .rank = 1, .shape = {7}, .data = numbers, .bytes = sizeof numbers},
-    {.name = "l", .dtype = BO_U8, .rank = 1, .shape = {3}, .data = letters, .bytes = sizeof letters}};
+    {.name = "l", .dtype = BO_U8, .rank = 1, .shape = {3}, .data = values, .bytes = sizeof values}};
 static const bo_meta meta = {"version", "1"};
 
 static void *write_file(test_directory *f, size_t *size)
@@ -121,7 +121,7 @@ static void lost_and_moved_blocks_are_found(void **state)
 }
 
 /* The checksum is not part of the metadata, so that a copy gets its own. */
-static void a_copy_has_its_own(void **state)
+static void a_copy_has_a_new_checksum(void **state)
 {
     test_directory *f = *state;
     size_t size, copied;
@@ -165,6 +165,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_values),           cmocka_unit_test(parts_and_whole_agree),
         cmocka_unit_test(every_flipped_bit_is_found), cmocka_unit_test(lost_and_moved_blocks_are_found),
-        cmocka_unit_test(a_copy_has_its_own),         cmocka_unit_test(files_without_one_load)};
+        cmocka_unit_test(a_copy_has_a_new_checksum),  cmocka_unit_test(files_without_one_load)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

@@ -205,9 +205,9 @@ static void reserved_words_must_be_zero(void **state)
                  {"bo_description", later_network}};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {NULL, NULL};
-        char words[80];
-        snprintf(words, sizeof words, "%s: its reserved words are not zero", calls[i].name);
-        assert_fails(f->context, BO_INVALID, words, calls[i].call(f->context, out));
+        char message[80];
+        snprintf(message, sizeof message, "%s: its reserved words are not zero", calls[i].name);
+        assert_fails(f->context, BO_INVALID, message, calls[i].call(f->context, out));
         assert_null(out[0]);
     }
 }

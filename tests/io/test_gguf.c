@@ -11,11 +11,11 @@ static bo_gguf *open_file(bo_context *context, const foreign_bytes *bytes)
 }
 
 /* The file is refused with these words. */
-static void refuse(test_directory *f, foreign_gguf *parts, bo_status status, const char *words)
+static void refuse(test_directory *f, foreign_gguf *parts, bo_status status, const char *message)
 {
     foreign_bytes bytes = foreign_join(parts);
     bo_gguf *file;
-    assert_fails(f->context, status, words, bo_gguf_open(f->context, "m.gguf", bytes.data, bytes.size, &file));
+    assert_fails(f->context, status, message, bo_gguf_open(f->context, "m.gguf", bytes.data, bytes.size, &file));
     assert_null(file);
     free(bytes.data);
 }
@@ -24,7 +24,7 @@ static void metadata(void **state)
 {
     test_directory *f = *state;
     foreign_gguf parts = {0};
-    const char *const words[] = {"one", "", "three"};
+    const char *const texts[] = {"one", "", "three"};
     const struct {
         const char *key;
         uint32_t type;
@@ -49,7 +49,7 @@ static void metadata(void **state)
         foreign_put(&parts.entries, &scalars[i].bits, scalars[i].size);
     }
     foreign_text(&parts, "text", "hello");
-    foreign_texts(&parts, "texts", words, 3);
+    foreign_texts(&parts, "texts", texts, 3);
     foreign_array(&parts, "sizes", 2, 2);
     foreign_put(&parts.entries, "\1\0\2\0", 4);
     foreign_array(&parts, "empty", 8, 0);
@@ -72,8 +72,8 @@ static void metadata(void **state)
     size_t at = 0, length;
     for (size_t i = 0; i < 3; i++) {
         assert_true(bo_gguf_next_text(entry, &at, &text, &length));
-        assert_int_equal(length, strlen(words[i]));
-        assert_memory_equal(text, words[i], length);
+        assert_int_equal(length, strlen(texts[i]));
+        assert_memory_equal(text, texts[i], length);
     }
     assert_false(bo_gguf_next_text(entry, &at, &text, &length));
     at = 0;

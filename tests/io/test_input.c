@@ -13,12 +13,12 @@
 
 static const bo_limits SMALL = {.bytes = 1000, .whole = true}, STREAM = {.bytes = 1000, .streams = true, .whole = true};
 
-static void refuse(test_directory *f, const char *path, const bo_limits *limits, bo_status status, const char *words)
+static void refuse(test_directory *f, const char *path, const bo_limits *limits, bo_status status, const char *message)
 {
     char *text = NULL;
     size_t length;
     alarm(20); /* ends a test that would wait */
-    assert_fails(f->context, status, words, bo_bytes_text(f->context, path, limits, &text, &length));
+    assert_fails(f->context, status, message, bo_bytes_text(f->context, path, limits, &text, &length));
     alarm(0);
     assert_null(text);
 }
@@ -237,10 +237,10 @@ static void loaded_files(void **state)
     assert_fails(f->context, BO_INVALID, "NULL", bo_file_load(f->context, "x", 3, NULL, &size));
 }
 
-/* A list of `count` zeros, 2 bytes each; with `blanks`, 9 bytes each. */
-static bo_status parse_zeros(test_directory *f, size_t count, bool blanks)
+/* A list of `count` zeros, 2 bytes each; with `spaces`, 9 bytes each. */
+static bo_status parse_zeros(test_directory *f, size_t count, bool spaces)
 {
-    const size_t bytes = blanks ? 9 : 2, length = bytes * count + 1;
+    const size_t bytes = spaces ? 9 : 2, length = bytes * count + 1;
     char *text = malloc(length);
     bo_json *json;
     memset(text, ' ', length);
@@ -256,8 +256,8 @@ static bo_status parse_zeros(test_directory *f, size_t count, bool blanks)
 static void many_values(void **state)
 {
     test_directory *f = *state;
-    const size_t most = BO_JSON_VALUES + (2 * BO_JSON_VALUES + 1) / BO_JSON_VALUE_BYTES;
-    assert_ok(f->context, parse_zeros(f, most - 1, false));
+    const size_t max_values = BO_JSON_VALUES + (2 * BO_JSON_VALUES + 1) / BO_JSON_VALUE_BYTES;
+    assert_ok(f->context, parse_zeros(f, max_values - 1, false));
     assert_fails(f->context, BO_FORMAT, "list: the JSON has 2097152 values, expected at most 1572863 in 4194303 bytes",
                  parse_zeros(f, 2 * BO_JSON_VALUES - 1, false));
     assert_ok(f->context, parse_zeros(f, 2 * BO_JSON_VALUES, true));

@@ -29,14 +29,14 @@ static void every_width_survives(void **state)
         }
 }
 
-static void others_are_refused(void **state)
+static void other_numbers_are_refused(void **state)
 {
     test_directory *f = *state;
-    static const char *const others[] = {"-1",   "0.5",   "9007199254740993",         "1e300",  "\"\"",
-                                         "null", "\"x\"", "\"18446744073709551616\"", "\"-1\"", "\"1 \""};
+    static const char *const invalid[] = {"-1",   "0.5",   "9007199254740993",         "1e300",  "\"\"",
+                                          "null", "\"x\"", "\"18446744073709551616\"", "\"-1\"", "\"1 \""};
     uint64_t found;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (read_back(f->context, others[i], &found)) fail_msg("%s is read as a whole number of 64 bits", others[i]);
+    for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++)
+        if (read_back(f->context, invalid[i], &found)) fail_msg("%s is read as a whole number of 64 bits", invalid[i]);
 }
 
 /* Without a context there is no message. */
@@ -59,6 +59,6 @@ static void checksums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(checksums), cmocka_unit_test(every_width_survives),
-                                       cmocka_unit_test(others_are_refused)};
+                                       cmocka_unit_test(other_numbers_are_refused)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

@@ -14,13 +14,13 @@ static bo_data *load_text(test_directory *f, const char *text, bo_data_desc desc
 }
 
 static void refuse_text(test_directory *f, const char *text, bo_data_desc desc, const bo_schema *schema,
-                        const char *words)
+                        const char *numbers_in_a_text_column)
 {
     bo_data *data;
     desc.bytes = text;
     desc.size = strlen(text);
     const bo_status status = bo_data_load(f->context, &desc, schema, &data);
-    assert_fails(f->context, status, words, status);
+    assert_fails(f->context, status, numbers_in_a_text_column, status);
     assert_int_not_equal(status, BO_OK);
 }
 
@@ -133,9 +133,15 @@ static void check_codes(test_directory *f, int classes)
     f->warnings = 0;
     bo_data *fresh = load_text(f, "size,town\n1,town 03\n2,nowhere\n3,\n", (bo_data_desc){0}, copy);
     assert_int_equal(f->warnings, 1);
-    const int wanted[] = {3, TOWNS, TOWNS};
+    const int expected_rows[] = {3, TOWNS, TOWNS};
     for (size_t r = 0; r < 3; r++)
-        assert_close(fresh->x[r * fresh->dim], code_of(&t, use, classes == 2 ? 1 : classes ? 0 : -1, wanted[r]), 1e-5);
+        assert_close(fresh->x[r * fresh->dim],
+                     code_of(&t, use,
+                             classes == 2 ? 1
+                             : classes    ? 0
+                                          : -1,
+                             expected_rows[r]),
+                     1e-5);
     assert_true(fresh->x[width] == 0 && fresh->x[2 * fresh->dim + width] == 1);
     bo_data_destroy(fresh);
     bo_schema_destroy(copy);
@@ -304,11 +310,11 @@ static void folds(void **state)
     }
     assert_int_equal(tested, 270);
     bo_split splits[10];
-    int held = 0;
+    int tested_rows = 0;
     desc.split.fold = 1;
     assert_ok(f->context, bo_split_rows(f->context, &desc.split, 10, splits));
-    for (int i = 0; i < 10; i++) held += splits[i] == BO_SPLIT_TEST;
-    assert_true(held == 2 || held == 3);
+    for (int i = 0; i < 10; i++) tested_rows += splits[i] == BO_SPLIT_TEST;
+    assert_true(tested_rows == 2 || tested_rows == 3);
     desc.split.fold = FOLDS;
     assert_fails(f->context, BO_INVALID, "a fold below their number",
                  bo_split_rows(f->context, &desc.split, 10, splits));
@@ -526,7 +532,7 @@ static char *column_text(const char *const *values, size_t count, size_t rows, s
 }
 
 /* In a column of text, inf, nan, null, 1e5 and 12e4567 are text, wherever they stand; in other columns they are not. */
-static void words(void **state)
+static void numbers_in_a_text_column(void **state)
 {
     test_directory *f = *state;
     static const char *const titles[] = {"1.5e400", "nan", "Null", "inf", "12e4567", "1e5", "Alien"};
@@ -649,10 +655,17 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(target_encoding), cmocka_unit_test(no_leaks),      cmocka_unit_test(stream_equals_memory),
-        cmocka_unit_test(folds),           cmocka_unit_test(kinds),         cmocka_unit_test(calendar),
-        cmocka_unit_test(missing_targets), cmocka_unit_test(ids),           cmocka_unit_test(forms),
-        cmocka_unit_test(words),           cmocka_unit_test(invalid_dates), cmocka_unit_test(out_of_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(target_encoding),
+                                       cmocka_unit_test(no_leaks),
+                                       cmocka_unit_test(stream_equals_memory),
+                                       cmocka_unit_test(folds),
+                                       cmocka_unit_test(kinds),
+                                       cmocka_unit_test(calendar),
+                                       cmocka_unit_test(missing_targets),
+                                       cmocka_unit_test(ids),
+                                       cmocka_unit_test(forms),
+                                       cmocka_unit_test(numbers_in_a_text_column),
+                                       cmocka_unit_test(invalid_dates),
+                                       cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, test_setup, test_teardown);
 }

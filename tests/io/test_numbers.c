@@ -122,7 +122,7 @@ static void formatting(void **state)
 }
 
 /* The longest number fits into 32 bytes; a smaller buffer is filled but not exceeded. */
-static void formatting_in_little_room(void **state)
+static void formatting_in_small_buffers(void **state)
 {
     (void)state;
     char text[8];
@@ -185,7 +185,7 @@ int main(void)
                                        cmocka_unit_test(random_numbers),
                                        cmocka_unit_test(cells),
                                        cmocka_unit_test(formatting),
-                                       cmocka_unit_test(formatting_in_little_room),
+                                       cmocka_unit_test(formatting_in_small_buffers),
                                        cmocka_unit_test(escaping),
                                        cmocka_unit_test(halves)};
     return cmocka_run_group_tests(tests, NULL, NULL);

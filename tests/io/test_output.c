@@ -162,14 +162,14 @@ static void refused(void **state)
 static void memory(void **state)
 {
     test_directory *f = *state;
-    enum { MOST = 200000 };
+    enum { MAX_BYTES = 200000 };
     bo_output *output;
     void *bytes = f;
     size_t size = 1, written = 0;
-    char *piece = malloc(MOST);
-    for (size_t i = 0; i < MOST; ++i) piece[i] = (char)(i * 7);
+    char *piece = malloc(MAX_BYTES);
+    for (size_t i = 0; i < MAX_BYTES; ++i) piece[i] = (char)(i * 7);
     assert_ok(f->context, bo_output_open_memory(f->context, &bytes, &size, &output));
-    for (size_t length = 0; written + length <= MOST; length = length * 3 / 2 + 1) {
+    for (size_t length = 0; written + length <= MAX_BYTES; length = length * 3 / 2 + 1) {
         assert_ok(f->context, bo_output_write(f->context, output, piece + written, length));
         written += length;
         assert_null(bytes); /* until the end */

@@ -39,7 +39,8 @@ static void expect(test_directory *directory, const char *path, bo_format format
 }
 
 /* Opening or reading fails with these words. */
-static void refuse(test_directory *directory, const char *path, bo_format format, bo_status expected, const char *words)
+static void refuse(test_directory *directory, const char *path, bo_format format, bo_status expected,
+                   const char *message)
 {
     bo_reader *reader;
     bo_status status = bo_reader_open(directory->context, &(bo_source){.path = path}, format, 0, &reader);
@@ -49,7 +50,7 @@ static void refuse(test_directory *directory, const char *path, bo_format format
         if (status == BO_OK && block.rows == 0) fail_msg("%s was read to the end", path);
     }
     bo_reader_close(reader);
-    assert_fails(directory->context, expected, words, status);
+    assert_fails(directory->context, expected, message, status);
     assert_non_null(strstr(bo_context_error(directory->context), directory->path)); /* the message names the file */
 }
 
@@ -296,7 +297,7 @@ static void npy_refused(void **state)
     test_directory *f = *state;
     const float values[6] = {1};
     static const struct {
-        const char *header, *words;
+        const char *header, *message;
         size_t bytes;
         bo_status status;
     } cases[] = {
@@ -326,7 +327,7 @@ static void npy_refused(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i)
         refuse(f, test_npy(f, "n.npy", cases[i].header, values, cases[i].bytes), BO_FORMAT_AUTO, cases[i].status,
-               cases[i].words);
+               cases[i].message);
     refuse(f, test_write(f, "n.npy", "\x93NUMPY\x01\x00\x76", 9), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
     refuse(f, test_write(f, "n.npy", "\x93NUMPY\x01\x00\x76\x00{", 11), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
 }
@@ -403,13 +404,13 @@ static void gzip(void **state)
     refuse(f, test_gzip(f, "f.npy.gz", bytes, size), BO_FORMAT_AUTO, BO_UNSUPPORTED, "Fortran order");
 }
 
-typedef struct letters {
+typedef struct byte_source {
     const char *next;
-} letters;
+} byte_source;
 
-static bo_status give_letter(void *user, void *to, size_t capacity, size_t *count)
+static bo_status read_byte(void *user, void *to, size_t capacity, size_t *count)
 {
-    letters *left = user;
+    byte_source *left = user;
     *count = *left->next && capacity ? 1 : 0;
     if (*count) *(char *)to = *left->next++;
     return BO_OK;
@@ -420,9 +421,9 @@ static void sources(void **state)
 {
     static const char text[] = "a,b\n1,2\n3,4\n";
     test_directory *f = *state;
-    letters left = {text};
+    byte_source left = {text};
     const bo_source all[] = {{.bytes = text, .size = sizeof text - 1},
-                             {.read = give_letter, .user = &left, .name = "letters"}};
+                             {.read = read_byte, .user = &left, .name = "letters"}};
     for (size_t i = 0; i < 2; ++i) {
         bo_reader *reader;
         bo_data_block block;
@@ -527,7 +528,7 @@ static void endless_devices(void **state)
     alarm(0);
 }
 
-static void told_what_is_wrong(void **state)
+static void messages_name_the_error(void **state)
 {
     test_directory *f = *state;
     refuse(f, test_text(f, "mac.csv", "a,b\r1,2\r3,4\r"), BO_FORMAT_AUTO, BO_UNSUPPORTED, "carriage returns");
@@ -541,7 +542,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(csv_shapes),
                                        cmocka_unit_test(silent_pipes),
                                        cmocka_unit_test(endless_devices),
-                                       cmocka_unit_test(told_what_is_wrong),
+                                       cmocka_unit_test(messages_name_the_error),
                                        cmocka_unit_test(csv_quotes),
                                        cmocka_unit_test(csv_headers),
                                        cmocka_unit_test(csv_refused),

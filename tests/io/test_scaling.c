@@ -230,12 +230,12 @@ static void make_sparse_rows(FILE *out, size_t n)
 /* A header of 8n bytes, most of them blanks, for an array of 8 rows. */
 static void make_npy(FILE *out, size_t n)
 {
-    static const char words[] = "{'descr': '<f8', 'fortran_order': False, 'shape': (8, 2), }";
+    static const char dict[] = "{'descr': '<f8', 'fortran_order': False, 'shape': (8, 2), }";
     const size_t length = 8 * n;
     fwrite("\x93NUMPY\2", 1, 7, out);
     fputc(0, out);
     for (int i = 0; i < 4; i++) fputc((int)(length >> 8 * i & 255), out);
-    fprintf(out, "%-*s", (int)length, words);
+    fprintf(out, "%-*s", (int)length, dict);
     for (int i = 0; i < 16; i++) fwrite(&(double){i + 0.5}, sizeof(double), 1, out);
 }
 
@@ -293,24 +293,25 @@ static double measure(bo_context *context, const loader *from, size_t n)
     FILE *out = open_memstream(&bytes, &size);
     from->make(out, n);
     fclose(out);
-    double least = INFINITY;
+    double min_seconds = INFINITY;
     for (int i = 0; i < TIMES; i++) {
         struct timespec start, end;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
         assert_ok(context, from->load(context, bytes, size));
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
-        least = fmin(least, (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec));
-        if (least > 1) break;
+        min_seconds =
+            fmin(min_seconds, (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec));
+        if (min_seconds > 1) break;
     }
     free(bytes);
-    return least;
+    return min_seconds;
 }
 
 /* n log n, and a cache that is too small for the larger file, take less than eight times as long. The sizes are such
  * that comparing all pairs of 4n entries takes seconds. */
 static void linear_time(void **state)
 {
-    enum { MOST_RATIO = 8 };
+    enum { MAX_RATIO = 8 };
     const double floor = 0.05; /* seconds */
     test_directory *f = *state;
     static const loader loaders[] = {
@@ -337,7 +338,7 @@ static void linear_time(void **state)
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
         const size_t n = loaders[i].n;
         const double small = measure(f->context, &loaders[i], n), large = measure(f->context, &loaders[i], 4 * n);
-        const bool fine = large < MOST_RATIO * small + floor;
+        const bool fine = large < MAX_RATIO * small + floor;
         printf("%-40s %8zu: %6.1f ms %8zu: %7.1f ms%s\n", loaders[i].name, n, 1e3 * small, 4 * n, 1e3 * large,
                fine ? "" : "  too slow");
         slow += !fine;

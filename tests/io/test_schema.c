@@ -10,10 +10,10 @@ static bo_data *load(test_directory *f, const bo_data_desc *desc, const bo_schem
 }
 
 static void refuse(test_directory *f, const bo_data_desc *desc, const bo_schema *schema, bo_status status,
-                   const char *words)
+                   const char *message)
 {
     bo_data *data;
-    assert_fails(f->context, status, words, bo_data_load(f->context, desc, schema, &data));
+    assert_fails(f->context, status, message, bo_data_load(f->context, desc, schema, &data));
     assert_null(data);
 }
 
@@ -539,12 +539,12 @@ static void long_names(void **state)
 
 static bo_status load_and_copy(bo_context *context, const void *path)
 {
-    bo_data_desc wanted = {.path = path, .categorical = "auto", .impute = BO_IMPUTE_MEDIAN};
+    bo_data_desc desc = {.path = path, .categorical = "auto", .impute = BO_IMPUTE_MEDIAN};
     bo_data *data;
     void *json = NULL;
     size_t size;
     bo_schema *copy = NULL;
-    bo_status status = bo_data_load(context, &wanted, NULL, &data);
+    bo_status status = bo_data_load(context, &desc, NULL, &data);
     if (status == BO_OK) status = bo_schema_save(context, data->schema, &(bo_sink){.bytes = &json, .size = &size});
     if (status == BO_OK) status = bo_schema_load(context, &(bo_source){.bytes = json, .size = size}, &copy);
     bo_schema_destroy(copy);

@@ -5,15 +5,15 @@
 static const float values[] = {1, 2, 3, 4, 5, 6};
 
 /* Writes a shard with one tensor of two numbers for each letter. */
-static void write_shard(test_directory *f, const char *name, const char *letters)
+static void write_shard(test_directory *f, const char *name, const char *tensor_names)
 {
     bo_file_tensor tensors[8];
     char names[8][2];
-    const size_t count = strlen(letters);
+    const size_t count = strlen(tensor_names);
     for (size_t i = 0; i < count; i++) {
-        snprintf(names[i], 2, "%c", letters[i]);
+        snprintf(names[i], 2, "%c", tensor_names[i]);
         tensors[i] = (bo_file_tensor){.name = names[i], .dtype = BO_F32, .rank = 1, .shape = {2}, .bytes = 8};
-        tensors[i].data = values + (letters[i] - 'a') % 5;
+        tensors[i].data = values + (tensor_names[i] - 'a') % 5;
     }
     const bo_meta meta[] = {{"format", "pt"}, {name, "here"}};
     assert_ok(f->context, bo_tensors_write(f->context, test_path(f, name), tensors, count, meta, 2));
@@ -49,11 +49,11 @@ static void opened_as_one(void **state)
     bo_tensors_close(file);
 }
 
-static void refuse(test_directory *f, const char *index, bo_status status, const char *words)
+static void refuse(test_directory *f, const char *index, bo_status status, const char *message)
 {
     bo_tensors *file;
     const char *path = test_text(f, "model.safetensors.index.json", index);
-    assert_fails(f->context, status, words, bo_shards_open(f->context, path, &file));
+    assert_fails(f->context, status, message, bo_shards_open(f->context, path, &file));
     assert_null(file);
 }
 
@@ -74,10 +74,10 @@ static void refused(void **state)
     static const char *const outside[] = {"../1.safetensors",   "/etc/passwd",    "..", ".", "",
                                           "x/../1.safetensors", "./1.safetensors"};
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
-        char text[256], words[256];
+        char text[256], message[256];
         snprintf(text, sizeof text, MAP("\"a\": \"%s\""), outside[i]);
-        snprintf(words, sizeof words, "expected the name of a file in the same directory, found '%s'", outside[i]);
-        refuse(f, text, BO_FORMAT, words);
+        snprintf(message, sizeof message, "expected the name of a file in the same directory, found '%s'", outside[i]);
+        refuse(f, text, BO_FORMAT, message);
     }
     refuse(f, MAP("\"a\": \"1.safetensors\", \"a\": \"2.safetensors\""), BO_FORMAT,
            "tensor 'a' occurs twice in \"weight_map\"");

@@ -14,9 +14,9 @@ typedef struct reader {
 static bo_status read_piece(void *user, void *to, size_t capacity, size_t *count)
 {
     reader *r = user;
-    const size_t left = r->size - r->at, most = r->piece < capacity ? r->piece : capacity;
+    const size_t left = r->size - r->at, max_count = r->piece < capacity ? r->piece : capacity;
     if (r->fails_at && r->at >= r->fails_at) return BO_IO;
-    *count = left < most ? left : most;
+    *count = left < max_count ? left : max_count;
     memcpy(to, r->bytes + r->at, *count);
     r->at += *count;
     if (r->lies) *count = capacity + 1;

@@ -128,11 +128,11 @@ static void test_parts(void **state)
     bo_context_destroy(context);
 }
 
-static void refuse(bo_context *context, const char *text, const char *words)
+static void refuse(bo_context *context, const char *text, const char *message)
 {
     const bo_data_desc desc = {.bytes = text, .size = strlen(text), .format = BO_FORMAT_LIBSVM, .sparse = true};
     bo_data *data = NULL;
-    assert_fails(context, BO_FORMAT, words, bo_data_load(context, &desc, NULL, &data));
+    assert_fails(context, BO_FORMAT, message, bo_data_load(context, &desc, NULL, &data));
     assert_null(data);
 }
 

@@ -28,18 +28,18 @@ static void test_hashed(void **state)
 {
     (void)state;
     const double n = 200000, shares[BO_SPLIT_COUNT] = {0.7, 0.1, 0.2};
-    double counts[BO_SPLIT_COUNT] = {0}, others = 0;
+    double counts[BO_SPLIT_COUNT] = {0}, differing = 0;
     const bo_split_desc other = {.valid = 0.1, .test = 0.2, .seed = 8}, none = {.seed = 7};
     for (uint64_t row = 0; row < (uint64_t)n; row++) {
         const bo_split split = bo_split_row(&FIFTHS, row);
         assert_true(split < BO_SPLIT_COUNT);
         counts[split]++;
-        others += split != bo_split_row(&other, row);
+        differing += split != bo_split_row(&other, row);
         assert_int_equal(bo_split_row(&none, row), BO_SPLIT_TRAIN);
     }
     for (int p = 0; p < BO_SPLIT_COUNT; p++)
         assert_close(counts[p], n * shares[p], 5 * sqrt(n * shares[p] * (1 - shares[p])));
-    assert_true(others > 0.4 * n); /* 1 - Σ p² = 0.46 of the rows for independent seeds */
+    assert_true(differing > 0.4 * n); /* 1 - Σ p² = 0.46 of the rows for independent seeds */
     /* a fixed value: the hash of row 0 of seed 0 is 0xE220A8397B1DCDAF, 0.883 of 2⁶⁴ */
     assert_int_equal(bo_split_row(&(bo_split_desc){.test = 0.8834}, 0), BO_SPLIT_TEST);
     assert_int_equal(bo_split_row(&(bo_split_desc){.test = 0.8833}, 0), BO_SPLIT_TRAIN);
@@ -228,30 +228,30 @@ static void test_sample(void **state)
 {
     test_directory *f = *state;
     const char *paths[FILES];
-    enum { WANT = 600 };
-    float x[WANT * DIM];
-    double y[WANT];
+    enum { SAMPLE = 600 };
+    float x[SAMPLE * DIM];
+    double y[SAMPLE];
     size_t counts[FILES], sampled;
-    for (int held = 0; held < 2; held++) {
-        bo_table_desc desc = make_table(f, paths, held ? FIFTHS : (bo_split_desc){.seed = 7});
+    for (int held_out = 0; held_out < 2; held_out++) {
+        bo_table_desc desc = make_table(f, paths, held_out ? FIFTHS : (bo_split_desc){.seed = 7});
         bo_schema *schema;
         desc.data.path = paths[0];
         assert_ok(f->context, bo_schema_fit(f->context, &desc, &schema));
         assert_ok(f->context, bo_table_count(f->context, &desc, schema, counts));
         assert_true(counts[0] == 1700 && counts[1] == 1 && counts[2] == ROWS - 1701);
-        assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, WANT, x, y, NULL, &sampled));
-        assert_int_equal(sampled, WANT);
+        assert_ok(f->context, bo_table_sample(f->context, &desc, schema, counts, SAMPLE, x, y, NULL, &sampled));
+        assert_int_equal(sampled, SAMPLE);
         unsigned char *seen = calloc(ROWS, 1);
         size_t early = 0;
-        for (size_t i = 0; i < WANT; i++) {
+        for (size_t i = 0; i < SAMPLE; i++) {
             const size_t row = (size_t)y[i];
             assert_true(x[i * DIM] == (float)row + 0.5f);
             assert_int_equal(seen[row]++, 0);
             assert_int_equal(bo_split_row(&desc.split, row), BO_SPLIT_TRAIN);
             early += row < 1700;
         }
-        if (!held) assert_int_equal(early, 340);                          /* 600 · 1700/3000 */
-        if (held) assert_close((double)early, 340, 5 * sqrt(340 * 0.43)); /* binomial */
+        if (!held_out) assert_int_equal(early, 340);                          /* 600 · 1700/3000 */
+        if (held_out) assert_close((double)early, 340, 5 * sqrt(340 * 0.43)); /* binomial */
         free(seen);
         bo_schema_destroy(schema);
     }

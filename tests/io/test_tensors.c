@@ -61,7 +61,7 @@ static void round_trip(void **state)
     assert_int_equal(size, 0);
 }
 
-static void refuse(test_directory *f, const char *header, size_t data, bo_status status, const char *words)
+static void refuse(test_directory *f, const char *header, size_t data, bo_status status, const char *message)
 {
     char bytes[2048] = {0};
     size_t length = strlen(header);
@@ -69,7 +69,7 @@ static void refuse(test_directory *f, const char *header, size_t data, bo_status
     bytes[1] = (char)(length >> 8);
     memcpy(bytes + 8, header, length);
     bo_tensors *file;
-    assert_fails(f->context, status, words, bo_tensors_open_memory(f->context, "m", bytes, 8 + length + data, &file));
+    assert_fails(f->context, status, message, bo_tensors_open_memory(f->context, "m", bytes, 8 + length + data, &file));
     assert_null(file);
 }
 

@@ -175,15 +175,15 @@ static void of_prescribed_spectra(void **state)
             };
             d[i] = of_kind[kind];
         }
-        double *a = with_spectrum(context, N, d), *values = check(context, N, a), most = 0;
-        for (size_t i = 0; i < N; i++) most = fmax(most, fabs(d[i]));
+        double *a = with_spectrum(context, N, d), *values = check(context, N, a), max_abs = 0;
+        for (size_t i = 0; i < N; i++) max_abs = fmax(max_abs, fabs(d[i]));
         for (size_t i = 1; i < N; i++) { /* sorts */
             double x = d[i];
             size_t at = i;
             for (; at > 0 && d[at - 1] > x; at--) d[at] = d[at - 1];
             d[at] = x;
         }
-        for (size_t i = 0; i < N; i++) assert_close(values[i], d[i], 100 * N * 0x1p-53 * most);
+        for (size_t i = 0; i < N; i++) assert_close(values[i], d[i], 100 * N * 0x1p-53 * max_abs);
         free(a), free(values);
     }
     bo_context_destroy(context);

@@ -34,16 +34,16 @@ static void of_almost_equal_eigenvalues(void **state)
     for (size_t n = 3; n <= 96; n += 3)
         for (int kind = 0; kind < 3; kind++) {
             static double a[96 * 96], real[96], imaginary[96];
-            double sum = 0, least = INFINITY;
+            double sum = 0, min_abs = INFINITY;
             for (size_t i = 0; i < n * n; i++) {
                 a[i] = (double)(i / n == i % n) - 1 / (double)n;
                 if (kind == 1) a[i] = (double)(float)a[i];
                 if (kind == 2) a[i] += 1e-15 * bo_rng_normal(&rng);
             }
             assert_ok(context, bo_eigenvalues(context, n, a, real, imaginary));
-            for (size_t i = 0; i < n; i++) sum += real[i], least = fmin(least, fabs(real[i]));
+            for (size_t i = 0; i < n; i++) sum += real[i], min_abs = fmin(min_abs, fabs(real[i]));
             assert_close(sum, (double)n - 1, 1e-6 * (double)n); /* float32 in kind 1 */
-            assert_close(least, 0, 1e-6);
+            assert_close(min_abs, 0, 1e-6);
         }
     bo_context_destroy(context);
 }
@@ -88,10 +88,10 @@ static void of_similar_matrices(void **state)
         for (size_t i = 0; i < N * N; i++) a[i] = ldexp(a[i], scale);
         assert_ok(context, bo_eigenvalues(context, N, a, real, imaginary));
         for (size_t k = 0; k < N; k++) {
-            double nearest = INFINITY, wanted = (k % 2 ? -1 : 1) * (double)((k - k % 2) % 6);
+            double nearest = INFINITY, expected = (k % 2 ? -1 : 1) * (double)((k - k % 2) % 6);
             for (size_t i = 0; i < N; i++)
-                nearest = fmin(
-                    nearest, hypot(ldexp(real[i], -scale) - (double)(k - k % 2), ldexp(imaginary[i], -scale) - wanted));
+                nearest = fmin(nearest, hypot(ldexp(real[i], -scale) - (double)(k - k % 2),
+                                              ldexp(imaginary[i], -scale) - expected));
             assert_close(nearest, 0, 1e-6); /* real pairs are double eigenvalues: the root of the rounding error */
         }
     }

@@ -54,11 +54,11 @@ static void cholesky_names_the_bad_pivot(void **state)
             enum { N = 300 };
             double *a = definite(N, N);
             size_t pivot = 12345;
-            char words[40];
+            char message[40];
             /* L[i][i]² = A[i][i] - (a number >= 0): a diagonal of -1 stays negative */
             a[bad[s] * N + bad[s]] = -1.0;
-            snprintf(words, sizeof words, "pivot %zu of 300", bad[s]);
-            assert_fails(context, BO_NUMERIC, words, bo_cholesky(context, N, a, N, &pivot));
+            snprintf(message, sizeof message, "pivot %zu of 300", bad[s]);
+            assert_fails(context, BO_NUMERIC, message, bo_cholesky(context, N, a, N, &pivot));
             assert_int_equal(pivot, bad[s]);
             free(a);
         }

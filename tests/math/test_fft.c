@@ -19,8 +19,8 @@ static const double pi = 3.14159265358979323846;
 typedef struct bench {
     size_t n, bins;
     bo_fft_plan *plan;
-    float *memory32, *x32, *spectrum32, *back32, *room32;
-    double *memory64, *x64, *spectrum64, *back64, *room64;
+    float *memory32, *x32, *spectrum32, *back32, *workspace32;
+    double *memory64, *x64, *spectrum64, *back64, *workspace64;
     long double *roots; /* cos and sin of 2πk / n, in pairs */
     double norm;        /* norm of x */
 } bench;
@@ -30,16 +30,16 @@ static const double guard = 12345;
 
 static void guard_buffers(const bench *b, bool check)
 {
-    size_t room = bo_fft_room(b->plan), n = b->n, bins = 2 * b->bins;
-    float *ends32[4] = {b->x32 + n, b->spectrum32 + bins, b->back32 + n, b->room32 + room};
-    double *ends64[4] = {b->x64 + n, b->spectrum64 + bins, b->back64 + n, b->room64 + room};
+    size_t workspace = bo_fft_workspace(b->plan), n = b->n, bins = 2 * b->bins;
+    float *ends32[4] = {b->x32 + n, b->spectrum32 + bins, b->back32 + n, b->workspace32 + workspace};
+    double *ends64[4] = {b->x64 + n, b->spectrum64 + bins, b->back64 + n, b->workspace64 + workspace};
     for (int i = 0; i < 4 * GUARD; i++) {
         if (check) {
             assert_true(ends32[i / GUARD][i % GUARD] == (float)guard && ends64[i / GUARD][i % GUARD] == guard);
         }
         ends32[i / GUARD][i % GUARD] = (float)guard, ends64[i / GUARD][i % GUARD] = guard;
     }
-    for (size_t i = 0; i < room; i++) b->room32[i] = NAN, b->room64[i] = NAN;
+    for (size_t i = 0; i < workspace; i++) b->workspace32[i] = NAN, b->workspace64[i] = NAN;
 }
 
 static bench make_bench(bo_context *context, size_t n)
@@ -47,14 +47,14 @@ static bench make_bench(bo_context *context, size_t n)
     bench b = {.n = n, .bins = n / 2 + 1};
     assert_ok(context, bo_fft_plan_create(context, n, &b.plan));
     assert_int_equal(bo_fft_bins(b.plan), b.bins);
-    size_t room = bo_fft_room(b.plan), total = 2 * n + 2 * b.bins + room + 4 * GUARD + 1;
+    size_t workspace = bo_fft_workspace(b.plan), total = 2 * n + 2 * b.bins + workspace + 4 * GUARD + 1;
     b.memory32 = malloc(total * sizeof *b.memory32), b.memory64 = malloc(total * sizeof *b.memory64);
     b.roots = malloc(2 * n * sizeof *b.roots);
     assert_true(b.memory32 && b.memory64 && b.roots);
     b.x32 = b.memory32 + 1, b.x64 = b.memory64 + 1;
     b.spectrum32 = b.x32 + n + GUARD, b.spectrum64 = b.x64 + n + GUARD;
     b.back32 = b.spectrum32 + 2 * b.bins + GUARD, b.back64 = b.spectrum64 + 2 * b.bins + GUARD;
-    b.room32 = b.back32 + n + GUARD, b.room64 = b.back64 + n + GUARD;
+    b.workspace32 = b.back32 + n + GUARD, b.workspace64 = b.back64 + n + GUARD;
     bo_rng rng = bo_rng_make(n, 1);
     for (size_t i = 0; i < n; i++) {
         b.x32[i] = (float)bo_rng_normal(&rng);
@@ -92,8 +92,8 @@ static void bin_errors(const bench *b, size_t f, double *error32, double *error6
 
 static void transform(const bench *b)
 {
-    bo_fft_forward(b->plan, b->x32, b->spectrum32, b->room32);
-    bo_fft_forward64(b->plan, b->x64, b->spectrum64, b->room64);
+    bo_fft_forward(b->plan, b->x32, b->spectrum32, b->workspace32);
+    bo_fft_forward64(b->plan, b->x64, b->spectrum64, b->workspace64);
     guard_buffers(b, true);
 }
 
@@ -104,8 +104,8 @@ static void check_inverse(const bench *b)
     float *kept = malloc(bins * sizeof *kept);
     assert_non_null(kept);
     memcpy(kept, b->spectrum32, bins * sizeof *kept);
-    bo_fft_inverse(b->plan, b->spectrum32, b->back32, b->room32);
-    bo_fft_inverse64(b->plan, b->spectrum64, b->back64, b->room64);
+    bo_fft_inverse(b->plan, b->spectrum32, b->back32, b->workspace32);
+    bo_fft_inverse64(b->plan, b->spectrum64, b->back64, b->workspace64);
     assert_memory_equal(kept, b->spectrum32, bins * sizeof *kept);
     guard_buffers(b, true);
     double error32 = 0, error64 = 0;
@@ -117,7 +117,7 @@ static void check_inverse(const bench *b)
     b->spectrum32[1] = 7; /* imaginary parts that are zero for real inputs are ignored */
     if (b->n % 2 == 0) b->spectrum32[b->n + 1] = 7;
     memcpy(b->x32, b->back32, b->n * sizeof *b->x32);
-    bo_fft_inverse(b->plan, b->spectrum32, b->back32, b->room32);
+    bo_fft_inverse(b->plan, b->spectrum32, b->back32, b->workspace32);
     assert_memory_equal(b->x32, b->back32, b->n * sizeof *b->x32);
     free(kept);
 }
@@ -187,7 +187,7 @@ static void delay_turns_the_spectrum(void **state)
         double *delayed = malloc(n * sizeof *delayed), *spectrum = malloc(2 * b.bins * sizeof *spectrum), error = 0;
         assert_true(delayed && spectrum);
         for (size_t t = 0; t < n; t++) delayed[(t + 1) % n] = b.x64[t];
-        bo_fft_forward64(b.plan, delayed, spectrum, b.room64);
+        bo_fft_forward64(b.plan, delayed, spectrum, b.workspace64);
         for (size_t f = 0; f < b.bins; f++) {
             double c = cos(2 * pi * (double)f / (double)n), s = -sin(2 * pi * (double)f / (double)n);
             error += pow(spectrum[2 * f] - (c * b.spectrum64[2 * f] - s * b.spectrum64[2 * f + 1]), 2);
@@ -206,20 +206,20 @@ static void product_is_circular_convolution(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    enum { N = 90, BINS = N / 2 + 1, ROOM = 1000 };
+    enum { N = 90, BINS = N / 2 + 1, WORKSPACE = 1000 };
     bo_fft_plan *plan;
     assert_ok(context, bo_fft_plan_create(context, N, &plan));
-    assert_true(bo_fft_room(plan) <= ROOM);
-    double x[N], y[N], z[N], a[2 * BINS], b[2 * BINS], room[ROOM];
+    assert_true(bo_fft_workspace(plan) <= WORKSPACE);
+    double x[N], y[N], z[N], a[2 * BINS], b[2 * BINS], workspace[WORKSPACE];
     for (int i = 0; i < N; i++) x[i] = i % 5 - 2, y[i] = i % 7 - 3;
-    bo_fft_forward64(plan, x, a, room);
-    bo_fft_forward64(plan, y, b, room);
+    bo_fft_forward64(plan, x, a, workspace);
+    bo_fft_forward64(plan, y, b, workspace);
     for (int f = 0; f < BINS; f++) {
         double real = a[2 * f] * b[2 * f] - a[2 * f + 1] * b[2 * f + 1];
         a[2 * f + 1] = a[2 * f] * b[2 * f + 1] + a[2 * f + 1] * b[2 * f];
         a[2 * f] = real;
     }
-    bo_fft_inverse64(plan, a, z, room);
+    bo_fft_inverse64(plan, a, z, workspace);
     for (int i = 0; i < N; i++) {
         double sum = 0;
         for (int t = 0; t < N; t++) sum += x[t] * y[(i - t + N) % N];
@@ -235,14 +235,14 @@ typedef struct shared {
     bool same[200];
 } shared;
 
-enum { SHARED_ROOM = 1000 };
+enum { SHARED_WORKSPACE = 1000 };
 
 static void transform_task(void *arg, size_t index, int worker)
 {
     (void)worker;
     shared *job = arg;
-    float spectrum[66], room[SHARED_ROOM];
-    bo_fft_forward(job->plan, job->x, spectrum, room);
+    float spectrum[66], workspace[SHARED_WORKSPACE];
+    bo_fft_forward(job->plan, job->x, spectrum, workspace);
     job->same[index] = memcmp(spectrum, job->expected, sizeof spectrum) == 0;
 }
 
@@ -252,11 +252,11 @@ static void one_plan_serves_many_threads(void **state)
     bo_context *context = test_context(3);
     bo_fft_plan *plan;
     assert_ok(context, bo_fft_plan_create(context, 64, &plan));
-    assert_true(bo_fft_room(plan) <= SHARED_ROOM);
+    assert_true(bo_fft_workspace(plan) <= SHARED_WORKSPACE);
     shared job = {.plan = plan};
-    float room[SHARED_ROOM];
+    float workspace[SHARED_WORKSPACE];
     for (int i = 0; i < 64; i++) job.x[i] = (float)(i * i % 17);
-    bo_fft_forward(plan, job.x, job.expected, room);
+    bo_fft_forward(plan, job.x, job.expected, workspace);
     bo_parallel(context, 200, transform_task, &job);
     for (int i = 0; i < 200; i++) assert_true(job.same[i]);
     bo_fft_plan_destroy(plan);

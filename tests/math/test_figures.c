@@ -19,7 +19,7 @@ static bo_metrics *create(bo_context *context, bo_metrics_desc desc)
     return metrics;
 }
 
-enum { MOST_CLASSES = 4 };
+enum { MAX_CLASSES = 4 };
 
 /* Adds a row whose predicted class is the most probable one. */
 static void add(bo_context *context, bo_metrics *metrics, size_t truth, const double *p)
@@ -187,9 +187,9 @@ static bo_measure all_pairs(const size_t *y, const double *p, size_t classes, si
         part[i] = 0;
         for (size_t j = 0; j < ROWS; j++) {
             if ((y[i] == index) == (y[j] == index)) continue;
-            const double own = p[i * classes + index], other = p[j * classes + index];
-            const bool above = y[i] == index ? own > other : own < other;
-            part[i] += above ? 1 : own == other ? 0.5 : 0;
+            const double score = p[i * classes + index], other_score = p[j * classes + index];
+            const bool above = y[i] == index ? score > other_score : score < other_score;
+            part[i] += above ? 1 : score == other_score ? 0.5 : 0;
         }
         if (y[i] == index) sum += part[i];
     }
@@ -208,8 +208,8 @@ static void test_pairs(void **state)
     (void)state;
     bo_context *context = test_context(1);
     static size_t y[ROWS];
-    static double p[ROWS * MOST_CLASSES];
-    for (size_t classes = 2; classes <= MOST_CLASSES; classes++) {
+    static double p[ROWS * MAX_CLASSES];
+    for (size_t classes = 2; classes <= MAX_CLASSES; classes++) {
         bo_rng rng = bo_rng_make(1, bo_rng_stream("test.figures", classes));
         bo_metrics *exact = create(context, (bo_metrics_desc){.classes = classes, .points = ROWS}),
                    *binned = create(context, (bo_metrics_desc){.classes = classes, .points = 100});

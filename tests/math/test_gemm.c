@@ -132,11 +132,11 @@ static void bits_do_not_depend_on_threads(void **state)
 /* Products that share A: each equals a separate product, with its own initial C; also with few rows. */
 static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_t count, const size_t *widths)
 {
-    enum { MOST = 4 };
+    enum { MAX_PRODUCTS = 4 };
     size_t lda = (ta ? m : k) + 1;
-    float *a = test_floats(lda * (ta ? k : m), 1), *b[MOST], *c[MOST], *base = test_floats(m * 1000, 9);
+    float *a = test_floats(lda * (ta ? k : m), 1), *b[MAX_PRODUCTS], *c[MAX_PRODUCTS], *base = test_floats(m * 1000, 9);
     float *row = test_floats(1000, 10);
-    bo_gemm_product products[MOST];
+    bo_gemm_product products[MAX_PRODUCTS];
     for (size_t i = 0; i < count; i++) {
         size_t n = widths[i];
         b[i] = test_floats(n * (k + 2), 2 + i), c[i] = test_floats(m * n, 20 + i);
@@ -144,9 +144,9 @@ static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_
         if (i & 1) products[i].row = row;
         if (i & 2) products[i].beta = 0.5f, products[i].base = base, products[i].ldbase = n;
     }
-    char *room =
+    char *workspace =
         aligned_alloc(64, (bo_gemm_shared_bytes(context, BO_PRECISION_FLOAT32, m, k, count, products) + 64) / 64 * 64);
-    bo_gemm_shared(context, BO_PRECISION_FLOAT32, ta, m, k, -0.7f, a, lda, count, products, room);
+    bo_gemm_shared(context, BO_PRECISION_FLOAT32, ta, m, k, -0.7f, a, lda, count, products, workspace);
     for (size_t i = 0; i < count; i++) {
         size_t n = widths[i];
         for (size_t at = 0; at < m * n; at++) {
@@ -161,7 +161,7 @@ static void check_shared(bo_context *context, bool ta, size_t m, size_t k, size_
         }
         free(b[i]), free(c[i]);
     }
-    free(a), free(base), free(row), free(room);
+    free(a), free(base), free(row), free(workspace);
 }
 
 static void products_share_a_factor(void **state)
@@ -194,16 +194,17 @@ static void symmetric_products_are_halved(void **state)
                 for (size_t i = 0; i < n; i++)
                     for (size_t j = 0; j < i; j++) base[i * ldc + j] = base[j * ldc + i];
                 memcpy(expected, base, n * ldc * sizeof *expected);
-                void *room = aligned_alloc(64, (bo_gemm_bytes(context, BO_PRECISION_FLOAT32, n, n, k) + 64) / 64 * 64);
-                bo_gemm_symmetric(context, BO_PRECISION_FLOAT32, ta, n, k, 1.5f, a, lda, 0.5f, base, c, ldc, room);
+                void *workspace =
+                    aligned_alloc(64, (bo_gemm_bytes(context, BO_PRECISION_FLOAT32, n, n, k) + 64) / 64 * 64);
+                bo_gemm_symmetric(context, BO_PRECISION_FLOAT32, ta, n, k, 1.5f, a, lda, 0.5f, base, c, ldc, workspace);
                 assert_ok(context, bo_gemm(context, ta, !ta, n, n, k, 1.5f, a, lda, a, lda, 0.5f, expected, ldc));
                 for (size_t i = 0; i < n; i++)
                     for (size_t j = 0; j < n; j++) {
-                        double room_for = sum_bound(k, 0x1p-24) * 4 * (double)k;
-                        assert_close(c[i * ldc + j], expected[i * ldc + j], room_for);
+                        double tolerance = sum_bound(k, 0x1p-24) * 4 * (double)k;
+                        assert_close(c[i * ldc + j], expected[i * ldc + j], tolerance);
                         assert_true(c[i * ldc + j] == c[j * ldc + i]);
                     }
-                free(a), free(c), free(base), free(expected), free(room);
+                free(a), free(c), free(base), free(expected), free(workspace);
             }
         }
     }
@@ -218,24 +219,24 @@ static void few_rows_have_the_bits_of_each_alone(void **state)
     float alone[LINES];
     FOR_EACH_ISA(context, 2)
     {
-        void *room = malloc(bo_gemm_bytes(context, BO_PRECISION_FLOAT32, ROWS, LINES, LENGTH));
+        void *workspace = malloc(bo_gemm_bytes(context, BO_PRECISION_FLOAT32, ROWS, LINES, LENGTH));
         for (size_t rows = 1; rows <= ROWS; rows += 7) {
             bo_gemm_in(context, BO_PRECISION_FLOAT32, false, true, rows, LINES, LENGTH, 1, a, LENGTH, b, LENGTH, 0, c,
-                       LINES, room);
+                       LINES, workspace);
             for (size_t r = 0; r < rows; r++) {
                 bo_gemm_in(context, BO_PRECISION_FLOAT32, false, true, 1, LINES, LENGTH, 1, a + r * LENGTH, LENGTH, b,
-                           LENGTH, 0, alone, LINES, room);
+                           LENGTH, 0, alone, LINES, workspace);
                 assert_memory_equal(alone, c + r * LINES, sizeof alone);
             }
         }
-        free(room);
+        free(workspace);
     }
     free(a), free(b), free(c);
 }
 
 /* The scratch is large enough for smaller m and k too: runs along k may be longer there, and thin products may not be
  * swapped. */
-static void room_serves_fewer_rows_and_shorter_sums(void **state)
+static void workspace_serves_fewer_rows_and_shorter_sums(void **state)
 {
     (void)state;
     static const size_t sides[] = {1, 7, 8, 9, 31, 32, 127, 128, 129, 447, 448, 449, 512, 900, 4096, 4100};
@@ -271,19 +272,20 @@ static void check_packed_in(bo_context *context, size_t m, size_t n, size_t k)
 {
     float *a = test_floats(m * k, 1), *b = test_floats(n * k, 2), *turned = test_floats(n * k, 2);
     float *c = test_floats(m * n, 3), *other = test_floats(m * n, 4);
-    void *room = bo_alloc_raw(context, bo_packed_bytes(context, BO_PRECISION_FLOAT32, n, k), 1, "a room");
+    void *workspace = bo_alloc_raw(context, bo_packed_bytes(context, BO_PRECISION_FLOAT32, n, k), 1, "a room");
     for (size_t i = 0; i < n; i++)
         for (size_t p = 0; p < k; p++) turned[p * n + i] = b[i * k + p];
     bo_packed *packed;
     assert_ok(context, bo_packed_create(context, BO_PRECISION_FLOAT32, n, k, b, k, &packed));
     bo_packed_multiply(packed, m, a, k, c, n);
     for (int tb = 0; tb < 2; tb++) {
-        bo_packed_multiply(bo_packed_in(context, BO_PRECISION_FLOAT32, tb, n, k, tb ? b : turned, tb ? k : n, room), m,
-                           a, k, other, n);
+        bo_packed_multiply(
+            bo_packed_in(context, BO_PRECISION_FLOAT32, tb, n, k, tb ? b : turned, tb ? k : n, workspace), m, a, k,
+            other, n);
         assert_memory_equal(c, other, m * n * sizeof *c);
     }
     bo_packed_destroy(packed);
-    bo_free(room);
+    bo_free(workspace);
     free(a), free(b), free(turned), free(c), free(other);
 }
 
@@ -309,16 +311,16 @@ static void check_product64(bo_context *context, const size_t *size, bool ta, bo
     const struct bo_kernels *kernels = bo_context_kernels(context);
     double *a = test_doubles(lda * (ta ? k : m), 4), *b = test_doubles(ldb * (tb ? n : k), 5), alpha = 1, beta = add;
     double *c = test_doubles(ldc * m, 6), *before = test_doubles(ldc * m, 6), *upper = test_doubles(ldc * m, 6);
-    void *room = aligned_alloc(64, bo_product64_bytes(kernels, m, n, k) + 64);
+    void *workspace = aligned_alloc(64, bo_product64_bytes(kernels, m, n, k) + 64);
     bo_product64 what = {.ta = ta, .tb = tb, .add = add, .m = m, .n = n, .k = k, .a = a, .lda = lda};
     what.b = b, what.ldb = ldb, what.c = c, what.ldc = ldc;
-    bo_product64_run(kernels, &what, room);
+    bo_product64_run(kernels, &what, workspace);
     CHECK_GEMM(0x1p-53);
     what.upper = true, what.c = upper;
-    bo_product64_run(kernels, &what, room);
+    bo_product64_run(kernels, &what, workspace);
     for (size_t i = 0; i < m; i++)
         for (size_t j = i; j < n; j++) assert_memory_equal(upper + i * ldc + j, c + i * ldc + j, sizeof *c);
-    free(a), free(b), free(c), free(before), free(upper), free(room);
+    free(a), free(b), free(c), free(before), free(upper), free(workspace);
 }
 
 static void small_products_match_naive_loops(void **state)
@@ -339,7 +341,7 @@ int main(void)
         cmocka_unit_test(packed_factor_multiplies),
         cmocka_unit_test(products_share_a_factor),
         cmocka_unit_test(symmetric_products_are_halved),
-        cmocka_unit_test(room_serves_fewer_rows_and_shorter_sums),
+        cmocka_unit_test(workspace_serves_fewer_rows_and_shorter_sums),
         cmocka_unit_test(few_rows_have_the_bits_of_each_alone),
         cmocka_unit_test(small_products_match_naive_loops),
     };

@@ -28,8 +28,8 @@ static void check(bo_context *context, const size_t *size, bool ta, bool tb, flo
     size_t na = lda * (ta ? k : m), nb = ldb * (tb ? n : k);
     float *a = test_floats(na, 1), *b = test_floats(nb, 2), *c = test_floats(ldc * m, 3),
           *before = test_floats(ldc * m, 3);
-    void *room = aligned_alloc(64, bo_round_up(bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, m, n, k), 64));
-    bo_gemm_in(context, BO_PRECISION_BFLOAT16, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, room);
+    void *workspace = aligned_alloc(64, bo_round_up(bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, m, n, k), 64));
+    bo_gemm_in(context, BO_PRECISION_BFLOAT16, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, workspace);
     round_all(na, alpha, a), round_all(nb, 1, b);
     for (size_t i = 0; i < m; i++) {
         for (size_t j = 0; j < n; j++) {
@@ -44,7 +44,7 @@ static void check(bo_context *context, const size_t *size, bool ta, bool tb, flo
         }
         for (size_t j = n; j < ldc; j++) assert_memory_equal(c + i * ldc + j, before + i * ldc + j, sizeof *c);
     }
-    free(a), free(b), free(c), free(before), free(room);
+    free(a), free(b), free(c), free(before), free(workspace);
 }
 
 static void agrees_with_naive_loops(void **state)
@@ -68,14 +68,14 @@ static void threads_give_the_same_bits(void **state)
     for (int threads = 1; threads <= 3; threads++) {
         bo_context *context = test_context(threads);
         float *c = test_floats(M * N, 3);
-        void *room = aligned_alloc(64, bo_round_up(bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, M, N, K), 64));
-        bo_gemm_in(context, BO_PRECISION_BFLOAT16, false, true, M, N, K, 1, a, K, b, K, 1, c, N, room);
+        void *workspace = aligned_alloc(64, bo_round_up(bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, M, N, K), 64));
+        bo_gemm_in(context, BO_PRECISION_BFLOAT16, false, true, M, N, K, 1, a, K, b, K, 1, c, N, workspace);
         if (first) assert_memory_equal(c, first, M * N * sizeof *c);
         if (!first)
             first = c;
         else
             free(c);
-        free(room);
+        free(workspace);
         bo_context_destroy(context);
     }
     free(a), free(b), free(first);
@@ -100,12 +100,12 @@ static void stored_factors_agree(void **state)
         }
         bo_gemm_product plain = {.n = N, .tb = true, .b = b, .ldb = K, .c = c, .ldc = N}, kept = plain;
         kept.b = stored, kept.stored = kinds[s], kept.c = d;
-        void *room =
+        void *workspace =
             aligned_alloc(64, bo_round_up(bo_gemm_shared_bytes(context, BO_PRECISION_BFLOAT16, M, K, 1, &kept), 64));
-        bo_gemm_shared(context, BO_PRECISION_BFLOAT16, false, M, K, 1, a, K, 1, &plain, room);
-        bo_gemm_shared(context, BO_PRECISION_BFLOAT16, false, M, K, 1, a, K, 1, &kept, room);
+        bo_gemm_shared(context, BO_PRECISION_BFLOAT16, false, M, K, 1, a, K, 1, &plain, workspace);
+        bo_gemm_shared(context, BO_PRECISION_BFLOAT16, false, M, K, 1, a, K, 1, &kept, workspace);
         assert_memory_equal(c, d, M * N * sizeof *c);
-        free(stored), free(room);
+        free(stored), free(workspace);
     }
     free(a), free(b), free(c), free(d);
     bo_context_destroy(context);

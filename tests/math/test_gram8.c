@@ -81,7 +81,7 @@ static void extremes_do_not_overflow(void **state)
 }
 
 /* With a scale that is a power of two every partial sum is exact. */
-static void any_split_of_the_rows_gives_the_same(void **state)
+static void the_split_of_the_rows_does_not_change_the_result(void **state)
 {
     (void)state;
     enum { N = 70, ROWS = 4500 };
@@ -147,7 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_integer_loops),
         cmocka_unit_test(extremes_do_not_overflow),
-        cmocka_unit_test(any_split_of_the_rows_gives_the_same),
+        cmocka_unit_test(the_split_of_the_rows_does_not_change_the_result),
         cmocka_unit_test(bits_depend_on_neither_kernels_nor_threads),
         cmocka_unit_test(empty_sums_change_nothing),
     };

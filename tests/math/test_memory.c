@@ -5,7 +5,7 @@
 #include "math/sobol.h"
 
 typedef struct purse {
-    long allowed, held; /* allocations that may still succeed; live blocks */
+    long allowed, live; /* allocations that may still succeed; live blocks */
 } purse;
 
 static void *allocate(void *user, size_t bytes)
@@ -13,26 +13,26 @@ static void *allocate(void *user, size_t bytes)
     purse *p = user;
     if (p->allowed == 0) return NULL;
     void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (block) p->allowed--, p->held++;
+    if (block) p->allowed--, p->live++;
     return block;
 }
 
 static void release(void *user, void *block)
 {
     purse *p = user;
-    if (block) p->held--;
+    if (block) p->live--;
     free(block);
 }
 
 enum { N = 140, M = 20 };
 
-typedef struct room {
+typedef struct buffers {
     float a[N * N], b[N * N], c[N * N];
     double g[N * N], l[N * N], x[N * M], values[N], points[N * M];
     int8_t q[N * N];
-} room;
+} buffers;
 
-static void prepare(room *r)
+static void prepare(buffers *r)
 {
     bo_rng rng = bo_rng_make(1, 1);
     for (size_t i = 0; i < N * N; i++) {
@@ -44,7 +44,7 @@ static void prepare(room *r)
     for (size_t i = 0; i < N; i++) r->g[i * N + i] = r->l[i * N + i] = 40.0;
 }
 
-static bo_status packed_factor(bo_context *context, room *r)
+static bo_status packed_factor(bo_context *context, buffers *r)
 {
     bo_packed *packed;
     bo_status status = bo_packed_create(context, BO_PRECISION_FLOAT32, N, N, r->a, N, &packed);
@@ -54,7 +54,7 @@ static bo_status packed_factor(bo_context *context, room *r)
 }
 
 /* A length with small factors, and one with a large prime factor, which is transformed by a convolution. */
-static bo_status fourier(bo_context *context, room *r)
+static bo_status fourier(bo_context *context, buffers *r)
 {
     (void)r;
     static const size_t lengths[] = {N, 2 * 127};
@@ -68,7 +68,7 @@ static bo_status fourier(bo_context *context, room *r)
     return status;
 }
 
-static bo_status call(int which, bo_context *context, room *r)
+static bo_status call(int which, bo_context *context, buffers *r)
 {
     switch (which) {
     case 0:
@@ -117,15 +117,15 @@ static void every_allocation_may_fail(void **state)
     bo_context_desc desc = {.threads = 2, .allocator = {allocate, release, &money}};
     bo_context *context;
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
-    room *r = malloc(sizeof *r);
-    long held = money.held;
+    buffers *r = malloc(sizeof *r);
+    long live = money.live;
     for (int which = 0; which < 17; which++) {
         bo_status status = BO_MEMORY;
         for (long granted = 0; status != BO_OK; granted++) {
             prepare(r);
             money.allowed = granted;
             status = call(which, context, r);
-            assert_int_equal(money.held, held);
+            assert_int_equal(money.live, live);
             if (granted == 0) assert_int_equal(status, BO_MEMORY); /* otherwise nothing was tested */
             if (status == BO_OK) break;
             assert_int_equal(status, BO_MEMORY);
@@ -136,7 +136,7 @@ static void every_allocation_may_fail(void **state)
     assert_int_equal(call(17, context, r), BO_CANCELED); /* the list above is complete */
     free(r);
     bo_context_destroy(context);
-    assert_int_equal(money.held, 0);
+    assert_int_equal(money.live, 0);
 }
 
 int main(void)

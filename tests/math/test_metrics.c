@@ -165,10 +165,10 @@ static void test_wrong_rows(void **state)
                            &(bo_metrics_rows){.rows = 3, .y = truth, .predicted = predicted, .probabilities = p}));
     }
     for (int wrong = -1; wrong <= 3; wrong += 4) {
-        const int said[] = {0, wrong, 0};
+        const int labels[] = {0, wrong, 0};
         assert_fails(context, BO_INVALID, "row 1: expected a prediction from 0 to 2",
                      bo_metrics_add(context, classes,
-                                    &(bo_metrics_rows){.rows = 3, .y = y, .predicted = said, .probabilities = p}));
+                                    &(bo_metrics_rows){.rows = 3, .y = y, .predicted = labels, .probabilities = p}));
     }
     assert_fails(context, BO_INVALID, "found 3 and 0", bo_metrics_add_class(context, classes, 3, 0, 1));
     assert_fails(context, BO_INVALID, "found 0 and 3", bo_metrics_add_class(context, classes, 0, 3, 1));
@@ -212,7 +212,7 @@ static void test_extreme_units(void **state)
     enum { FEW = 40 };
     static const int exponents[] = {-1000, -600, 0, 600, 1000};
     bo_context *context = test_context(1);
-    double usual_rmse = 0, usual_r2 = 0;
+    double unscaled_rmse = 0, unscaled_r2 = 0;
     for (int e = -1; e < (int)(sizeof exponents / sizeof *exponents); e++) {
         const int exponent = e < 0 ? 0 : exponents[e];
         bo_metrics *metrics;
@@ -226,9 +226,10 @@ static void test_extreme_units(void **state)
             }
             assert_ok(context, bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = 1, .y = y, .mean = mean}));
         }
-        if (e < 0) usual_rmse = bo_metrics_rmse(metrics), usual_r2 = bo_metrics_r2(metrics);
-        assert_true(usual_rmse > 0.05 && usual_rmse < 0.2 && usual_r2 > 0.9 && usual_r2 < 1);
-        assert_true(ldexp(bo_metrics_rmse(metrics), -exponent) == usual_rmse && bo_metrics_r2(metrics) == usual_r2);
+        if (e < 0) unscaled_rmse = bo_metrics_rmse(metrics), unscaled_r2 = bo_metrics_r2(metrics);
+        assert_true(unscaled_rmse > 0.05 && unscaled_rmse < 0.2 && unscaled_r2 > 0.9 && unscaled_r2 < 1);
+        assert_true(ldexp(bo_metrics_rmse(metrics), -exponent) == unscaled_rmse &&
+                    bo_metrics_r2(metrics) == unscaled_r2);
         bo_metrics *mixed; /* errors of 0 and of very small numbers */
         assert_ok(context, bo_metrics_create(context, &(bo_metrics_desc){.targets = 2}, &mixed));
         const double truth[] = {1, 0}, near[] = {1, ldexp(1, -700)};

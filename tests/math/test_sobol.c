@@ -7,7 +7,7 @@
 static void polynomials_are_complete(void **state)
 {
     (void)state;
-    enum { COUNT = BO_SOBOL_MOST_DIMENSIONS - 1 };
+    enum { COUNT = BO_SOBOL_MAX_DIMENSIONS - 1 };
     uint32_t *polynomials = malloc(COUNT * sizeof *polynomials);
     bo_sobol_polynomials(COUNT, polynomials);
     const size_t expected[] = {0, 1, 1, 2, 2, 6, 6, 18, 16, 48, 60, 176, 144, 630, 756, 1800};
@@ -28,16 +28,16 @@ static void polynomials_are_complete(void **state)
 static void check_net(const double *points, size_t stride, const size_t *dims, const unsigned *bits, size_t s,
                       unsigned k, unsigned t)
 {
-    size_t boxes = (size_t)1 << (k - t), *held = calloc(boxes, sizeof *held);
+    size_t boxes = (size_t)1 << (k - t), *counts = calloc(boxes, sizeof *counts);
     for (size_t i = 0; i < (size_t)1 << k; i++) {
         size_t box = 0;
         for (size_t j = 0; j < s; j++) {
             box = box << bits[j] | (size_t)(points[i * stride + dims[j]] * (double)(1 << bits[j]));
         }
-        held[box]++;
+        counts[box]++;
     }
-    for (size_t b = 0; b < boxes; b++) assert_int_equal(held[b], 1u << t);
-    free(held);
+    for (size_t b = 0; b < boxes; b++) assert_int_equal(counts[b], 1u << t);
+    free(counts);
 }
 
 static void nets_are_balanced(void **state)
@@ -109,12 +109,12 @@ static void points_depend_on_seed_alone(void **state)
     free(expected), free(points);
 }
 
-static void limits_are_said(void **state)
+static void limits_are_reported(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    double *points = malloc(BO_SOBOL_MOST_DIMENSIONS * 2 * sizeof *points);
-    assert_ok(context, bo_sobol_points(context, BO_SOBOL_MOST_DIMENSIONS, 2, 1, points));
+    double *points = malloc(BO_SOBOL_MAX_DIMENSIONS * 2 * sizeof *points);
+    assert_ok(context, bo_sobol_points(context, BO_SOBOL_MAX_DIMENSIONS, 2, 1, points));
     assert_ok(context, bo_sobol_points(context, 3, 0, 1, NULL));
     assert_fails(context, BO_UNSUPPORTED, "4097 dimensions", bo_sobol_points(context, 4097, 1, 1, points));
     free(points);
@@ -126,7 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(polynomials_are_complete), cmocka_unit_test(nets_are_balanced),
         cmocka_unit_test(scrambling_is_uniform),    cmocka_unit_test(points_depend_on_seed_alone),
-        cmocka_unit_test(limits_are_said),
+        cmocka_unit_test(limits_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

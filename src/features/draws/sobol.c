@@ -14,12 +14,12 @@ static size_t coordinates(const bo_draw_request *request)
 
 static bo_status check_sobol(bo_context *context, const bo_draw_request *request)
 {
-    if (coordinates(request) > BO_SOBOL_MOST_DIMENSIONS)
+    if (coordinates(request) > BO_SOBOL_MAX_DIMENSIONS)
         return bo_fail(
             context, BO_UNSUPPORTED,
             "draw sobol needs %zu coordinates for dim %zu and kernel %s, but at most %d are supported; use orthogonal "
             "or iid",
-            coordinates(request), request->dim, bo_kernel_name(request->desc->kernel), BO_SOBOL_MOST_DIMENSIONS);
+            coordinates(request), request->dim, bo_kernel_name(request->desc->kernel), BO_SOBOL_MAX_DIMENSIONS);
     return BO_OK;
 }
 

@@ -27,7 +27,7 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
 {
     const bo_fft_plan *plan = f->sketch->plan;
     size_t bins = bo_fft_bins(plan), n = f->desc.features;
-    REAL *workspace = scratch, *sketch = workspace + bo_fft_room(plan), *product = sketch + n,
+    REAL *workspace = scratch, *sketch = workspace + bo_fft_workspace(plan), *product = sketch + n,
          *spectrum = product + 2 * bins;
     (void)u;
     for (size_t r = 0; r < rows; r++) {
@@ -46,7 +46,7 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 {
     const bo_fft_plan *plan = f->sketch->plan;
     size_t bins = bo_fft_bins(plan), n = f->desc.features, dim = f->desc.dim, degree = (size_t)f->desc.degree;
-    REAL *workspace = scratch, *sketch = workspace + bo_fft_room(plan), *grad = sketch + n, *product = grad + 2 * bins;
+    REAL *workspace = scratch, *sketch = workspace + bo_fft_workspace(plan), *grad = sketch + n, *product = grad + 2 * bins;
     REAL *spectra = product + 2 * bins;
     (void)u, (void)du;
     for (size_t r = 0; r < rows; r++) {
@@ -142,7 +142,7 @@ static bo_status prepare(bo_context *context, bo_features *f)
 
 static size_t scratch(const bo_features *f)
 {
-    size_t bins = bo_fft_bins(f->sketch->plan), workspace = bo_fft_room(f->sketch->plan);
+    size_t bins = bo_fft_bins(f->sketch->plan), workspace = bo_fft_workspace(f->sketch->plan);
     return (workspace + f->desc.features + ((size_t)f->desc.degree + 2) * 2 * bins) * sizeof(double);
 }
 
