@@ -169,7 +169,7 @@ class Memory(unittest.TestCase):
             before = each.peak()
             answer = each.post("/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS, "ignore_eos": True, "n": 64, "logprobs": 20})
             self.assertEqual((answer.status, answer.error["type"]), (429, "rate_limit_error"), answer)
-            self.assertIn("the answer takes more than the memory", answer.error["message"])
+            self.assertIn("the response takes more than the server's memory", answer.error["message"])
             self.assertLess(each.peak() - before, 100 * MEGABYTE)
             server.wait_until(lambda: each.running() == 0 and each.waiting() == 0, "the other texts of the answer end")
             self.assertEqual(each.complete("le", max_tokens=500, logprobs=20)["usage"]["completion_tokens"], 500)
