@@ -32,7 +32,7 @@ const char *bo_graph_mixes(const bo_graph *graph, size_t since);
 bo_value bo_graph_set_error(bo_graph *graph, bo_status status);
 /* Marks the weights of the set that this graph reads only where BFLOAT16, INT8 and INT4 are supported. `which` has one
  * entry per weight. */
-void bo_graph_storable(const bo_graph *graph, bool *which);
+void bo_graph_storable(const bo_graph *graph, bool *mask);
 /* Returns the error of a recording, for a graph that only declares weights and is not compiled. */
 bo_status bo_graph_check(bo_context *context, const bo_graph *graph);
 /* Returns the context of a recording. */
