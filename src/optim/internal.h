@@ -17,7 +17,7 @@ typedef struct bo_optim_part {
     void *state[BO_MAX_SLOTS], *average; /* NULL: unused */
 } bo_optim_part;
 
-/* Makes the part of a weight, without state. False: the weight is not trained. */
+/* Initializes the part of a weight, without state. False: the weight is not trained. */
 bool bo_optim_part_init(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out);
 /* Returns Muon's factor for the shape and the parametrization. */
 double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part);
