@@ -53,7 +53,7 @@ typedef struct bo_linear_layer {
  */
 BO_API bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_layer *desc);
 
-/** A norm of what a layer adds to the residual stream, before it is added. */
+/** A norm of the summand that a layer adds to the residual stream. */
 typedef struct bo_summand_norm {
     const char *prefix;                /**< prefix of the names of its weights */
     const struct bo_norm_layer *layer; /**< the norm */
@@ -162,7 +162,7 @@ typedef struct bo_attention_layer {
     bool plain_output;            /**< no bias of the output projection, even if `bias` is set */
     double factor;                /**< factor of the summand that is added to the residual (default: 1) */
     const bo_summand_norm *norm;  /**< a norm of that summand; NULL: none */
-    /** Filled in when the layer is recorded; bo_graph_keep() keeps a value for bo_graph_read(). NULL: not wanted. */
+    /** Filled in when the layer is recorded; bo_graph_keep() keeps a value for bo_graph_read(). NULL: not requested. */
     bo_attention_values *values;
     uint64_t reserved[4]; /**< must be zero */
 } bo_attention_layer;
