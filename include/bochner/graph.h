@@ -1,7 +1,7 @@
 /** @file
  * Graphs of operations with gradients, over custom weights. Advanced tier: train.h and model.h do not require it.
  *
- * A graph is recorded once for its shapes, compiled once (every tensor gets a place in one block of memory, by its
+ * A graph is recorded once for its shapes, compiled once (every tensor gets an offset in one block of memory, by its
  * lifetime over forward and backward), and run many times. A run allocates nothing.
  *
  *     bo_weights *weights;

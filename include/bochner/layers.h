@@ -139,7 +139,7 @@ typedef struct bo_attention_values {
  * and an output projection that is added to the residual. */
 typedef struct bo_attention_layer {
     const bo_attention *attention; /**< required; must outlive the graph; sets heads, key_heads, dim and value_dim */
-    bo_positions positions;        /**< ROPE and ROPE_NEIGHBORS rotate q and k; the others have no effect here */
+    bo_positions positions;        /**< ROPE and ROPE_NEIGHBORS rotate q and k; other values have no effect */
     double rope_base;              /**< base of RoPE (default: 10000) */
     bool query_norm;               /**< RMSNorm of q and k in each head */
     bool output_norm;              /**< RMSNorm of the output of each head */
@@ -149,7 +149,7 @@ typedef struct bo_attention_layer {
     /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k if features estimate softmax
      * (default: 1). */
     double sigma;
-    double gate_first;     /**< initial bias of the gate of the first key head; those between are evenly spaced */
+    double gate_first;     /**< initial bias of the gate of the first key head; gates between are evenly spaced */
     double gate_last;      /**< initial bias of the gate of the last key head */
     size_t layer;          /**< number of the layer, for states, calibration and dropout */
     size_t tokens;         /**< as in bo_attention_attributes */
@@ -171,7 +171,7 @@ typedef struct bo_attention_layer {
  *
  * @param graph      the graph
  * @param prefix     prefix of the names of the weights
- * @param x          the input, usually the normalized residual stream
+ * @param x          the input, typically the normalized residual stream
  * @param residual   the residual stream
  * @param positions  the position of each row, n x 1, int32; used by RoPE only, otherwise may be 0
  * @param desc       the layer
@@ -199,7 +199,7 @@ typedef struct bo_mlp_layer {
  *
  * @param graph     the graph
  * @param prefix    prefix of the names of the weights
- * @param x         the input, usually the normalized residual stream
+ * @param x         the input, typically the normalized residual stream
  * @param residual  the residual stream
  * @param desc      the layer
  * @return the new residual stream; 0 after an error

@@ -24,7 +24,7 @@ double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_
 
 /* Invariants: parts are in the order of the weights. Matrices (those of Muon, in order of decreasing work) and lists
  * point to the state and the weight of their part. In `average`, g and m are the weight, and w is its average. swapped:
- * the weights hold the average, and the average holds the weights. */
+ * the weights contain the average, and the average contains the weights. */
 struct bo_optimizer {
     bo_optimizer_facts facts; /* the descriptor, and the number of steps */
     bo_device *device;

@@ -441,7 +441,7 @@ void bo_optimizer_set_steps(bo_optimizer *optimizer, uint64_t steps)
  * A step: the norm of the gradient, the rule of every weight, the average. */
 
 /* |gradient| over all parts, without the scale of the gradients. BO_NUMERIC, with the name of the weight, if it is not
- * finite. Squares are summed in double, so the sum overflows only if a gradient is not finite itself. */
+ * finite. Squares are summed in double, so the sum overflows only if a gradient is not finite. */
 static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, double *norm)
 {
     double squares = 0;

@@ -21,7 +21,7 @@ static bo_status reserve(bo_context *context, void **items, size_t *capacity, si
 {
     if (needed <= *capacity) return BO_OK;
     const size_t larger = 2 * *capacity + needed + 16;
-    void *block = bo_realloc(context, *items, larger, size, "tokens of an answer");
+    void *block = bo_realloc(context, *items, larger, size, "generated tokens");
     if (!block) return BO_MEMORY;
     *items = block;
     *capacity = larger;

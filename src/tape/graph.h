@@ -37,8 +37,8 @@ void bo_graph_storable(const bo_graph *graph, bool *mask);
 bo_status bo_graph_check(bo_context *context, const bo_graph *graph);
 /* Returns the context of a recording. */
 bo_context *bo_graph_context(const bo_graph *graph);
-/* Runs the graph and recalibrates each attention on its data before it is used (backend.h). These attentions must not
- * be used elsewhere during the call. */
+/* Runs the graph and recalibrates each attention on its data before it is used (backend.h). The attentions must not be
+ * used elsewhere during the call. */
 bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating);
 

@@ -21,7 +21,7 @@ typedef struct bo_graph_tensor {
     size_t rows, columns;
     char *name;    /* INPUT */
     size_t weight; /* WEIGHT: index in the set */
-    uint32_t node; /* MADE: index of the node that computes it */
+    uint32_t node; /* OPERATION: index of the node that computes it */
     bool kept;     /* kept until after the run */
     bool gradient_kept;
 
