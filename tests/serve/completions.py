@@ -338,10 +338,10 @@ class Streams(Case):
         whole = main.json("/v1/completions", body)["choices"]
         events = main.events("/v1/completions", {**body, "logprobs": 1, "return_token_ids": True})
         for choice in whole:
-            local = [event["choices"][0] for event in events if event["choices"][0]["index"] == choice["index"]]
-            self.assertEqual("".join(part["text"] for part in local), choice["text"])
-            self.assertEqual([part["finish_reason"] for part in local], [None] * (len(local) - 1) + ["length"])
-            self.assertEqual(sum(len(part["token_ids"]) for part in local if part.get("token_ids")), 30)
+            choice_events = [event["choices"][0] for event in events if event["choices"][0]["index"] == choice["index"]]
+            self.assertEqual("".join(part["text"] for part in choice_events), choice["text"])
+            self.assertEqual([part["finish_reason"] for part in choice_events], [None] * (len(choice_events) - 1) + ["length"])
+            self.assertEqual(sum(len(part["token_ids"]) for part in choice_events if part.get("token_ids")), 30)
 
     def test_logprobs(self):
         body = {"prompt": "le 日本", "max_tokens": 40, "temperature": 0, "logprobs": 2}

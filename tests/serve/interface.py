@@ -220,12 +220,12 @@ class Chat(Case):
         self.assertEqual(events[-1]["choices"], [])
         self.assertEqual(events[-1]["usage"]["completion_tokens"], 80)
         for choice in whole["choices"]:
-            local = [event["choices"][0] for event in events[:-1] if event["choices"][0]["index"] == choice["index"]]
-            self.assertEqual(local[0]["delta"]["role"], "assistant")
-            self.assertFalse(any("role" in part["delta"] for part in local[1:]))
-            self.assertEqual("".join(part["delta"].get("content") or "" for part in local), choice["message"]["content"])
-            self.assertEqual([part["finish_reason"] for part in local], [None] * (len(local) - 1) + ["length"])
-            scored = sum((part["logprobs"]["content"] for part in local if part.get("logprobs")), [])
+            choice_events = [event["choices"][0] for event in events[:-1] if event["choices"][0]["index"] == choice["index"]]
+            self.assertEqual(choice_events[0]["delta"]["role"], "assistant")
+            self.assertFalse(any("role" in part["delta"] for part in choice_events[1:]))
+            self.assertEqual("".join(part["delta"].get("content") or "" for part in choice_events), choice["message"]["content"])
+            self.assertEqual([part["finish_reason"] for part in choice_events], [None] * (len(choice_events) - 1) + ["length"])
+            scored = sum((part["logprobs"]["content"] for part in choice_events if part.get("logprobs")), [])
             self.assertEqual([entry["token"] for entry in scored], [entry["token"] for entry in choice["logprobs"]["content"]])
 
     def test_variables_of_the_template(self):

@@ -179,12 +179,12 @@ class Restart(unittest.TestCase):
             usage = each.complete(prompt, max_tokens=1)["usage"]
             self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], 0)
             self.assertEqual(each.text(prompt, temperature=0), greedy(OTHER, prompt, 16))
-            local = each.json("/v1/states", {"prompt": "la"})["id"]
+            state_id = each.json("/v1/states", {"prompt": "la"})["id"]
         for file, data in before.items():
             self.assertEqual((self.directory / file).read_bytes(), data, file)
         with Server(WORDS, *self.options) as each:
             self.assertEqual(each.text("", state=name, temperature=0), greedy(WORDS, "le chat", 16))
-            self.assertIn(each.get("/v1/states/" + local).status, (400, 404))
+            self.assertIn(each.get("/v1/states/" + state_id).status, (400, 404))
 
     def test_disk_bytes(self):
         """The directory stays within its budget, and the cache still works."""
