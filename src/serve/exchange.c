@@ -55,7 +55,7 @@ static void drop_failed_output(bo_exchange *x)
     x->out.length = x->out.capacity = x->sent = 0;
 }
 
-/* ---- HTTP threads ----------------------------------------------------------------------------------------------- */
+/* ---- HTTP threads ------------------------------------------------------------------------------------------------ */
 
 bool bo_exchange_streams(const bo_exchange *x)
 {
@@ -118,7 +118,7 @@ void bo_exchange_cancel(bo_exchange *x)
     for (size_t i = 0; i < x->choice_count; i++) bo_scheduler_cancel(x->service->scheduler, &x->choices[i].job);
 }
 
-/* ---- scheduler thread ----------------------------------------------------------------------------------- */
+/* ---- scheduler thread -------------------------------------------------------------------------------------------- */
 
 static void resume(bo_exchange *x)
 {

@@ -10,7 +10,7 @@ static bool send_json(bo_http_response *response)
     return true;
 }
 
-/* ---- playground page and server status ------------------------------------------------------------------------ */
+/* ---- playground page and server status --------------------------------------------------------------------------- */
 
 static bool send_file(bo_http_response *response, const char *name, bo_refusal *refusal)
 {

@@ -13,8 +13,8 @@
  *     48  8  XXH64 of all other bytes
  *     56  1  number of bytes of a partial character at the end of the text
  *     57  7  these bytes, and zeros
- *     64     pending tokens (4 bytes each), id, state (as bo_session_save writes it); of a conversation also the XXH64
- * of the tokens read (8 bytes) and the messages (a JSON list) */
+ *     64     pending tokens (4 bytes each), id, state (as bo_session_save writes it)
+ *            conversations: then the XXH64 of the tokens read (8 bytes) and the messages (a JSON list) */
 #ifndef BO_SERVE_SNAPSHOT_H
 #define BO_SERVE_SNAPSHOT_H
 
