@@ -1,7 +1,7 @@
 /** @file
  * Graphs of operations with gradients, over custom weights. Advanced tier: train.h and model.h do not require it.
  *
- * A graph is recorded once for its shapes, compiled once (every tensor gets a place in one block of memory, by its
+ * A graph is recorded once for its shapes, compiled once (every tensor gets an offset in one block of memory, by its
  * lifetime over forward and backward), and run many times. A run allocates nothing.
  *
  *     bo_weights *weights;
@@ -157,7 +157,7 @@ BO_API const bo_weight *bo_weights_find(const bo_weights *weights, const char *n
 
 /** Freezes or unfreezes weights.
  *
- * Graphs take account of it when they are compiled, and optimizers when they are created.
+ * The change takes effect when graphs are compiled and optimizers are created.
  *
  * @param context  the context
  * @param weights  the set
@@ -169,7 +169,7 @@ BO_API bo_status bo_weights_freeze(bo_context *context, bo_weights *weights, con
 
 /** Allocates memory for the values and optionally for gradients, all zero.
  *
- * Weights that are frozen at the time of the call have no gradient and take no memory for one. A second call adds what
+ * Weights that are frozen at the time of the call have no gradient and no memory for it. A second call allocates what
  * is missing.
  *
  * @param context    the context
@@ -358,8 +358,8 @@ BO_API void bo_graph_scope(bo_graph *graph, const char *format, ...) BO_PRINTF(2
 
 /** Begins or ends a segment for activation checkpointing.
  *
- * If the graph is compiled with `checkpoint`, the results of a segment are released after forward and computed again
- * before backward. Segments do not nest.
+ * If the graph is compiled with `checkpoint`, the results of a segment are released after forward and recomputed before
+ * backward. Segments do not nest.
  *
  * @param graph  the graph
  * @param begin  true at the start of a segment, false at its end
@@ -461,7 +461,7 @@ static inline bo_value bo_graph_linear(bo_graph *graph, bo_value x, bo_value w, 
     return bo_graph_apply(graph, BO_OPERATION_LINEAR, &attributes, sizeof attributes, bias ? 3 : 2, inputs);
 }
 
-/** Records the choice of rows of a table.
+/** Records an embedding lookup: a selection of rows of a table.
  *
  * @param graph    the graph
  * @param indices  rows x 1, int32
@@ -474,7 +474,7 @@ static inline bo_value bo_graph_embed(bo_graph *graph, bo_value indices, bo_valu
     return bo_graph_apply(graph, BO_OPERATION_EMBED, NULL, 0, 2, inputs);
 }
 
-/** Records the same numbers in rows of another length.
+/** Records a reshape to another number of columns.
  *
  * @param graph    the graph
  * @param x        a float tensor
@@ -488,7 +488,7 @@ static inline bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t colu
     return bo_graph_apply(graph, BO_OPERATION_RESHAPE, &attributes, sizeof attributes, 1, &x);
 }
 
-/** Records the columns of several tensors side by side.
+/** Records the concatenation of the columns of several tensors.
  *
  * @param graph   the graph
  * @param count   the number of tensors, at least 1
@@ -497,7 +497,9 @@ static inline bo_value bo_graph_reshape(bo_graph *graph, bo_value x, size_t colu
  */
 static inline bo_value bo_graph_concat(bo_graph *graph, size_t count, const bo_value *values)
 {
-    enum { MAX_INPUTS = 16 }; /* inputs of an operation; more tensors make a tree, whose parts but the last are full */
+    enum {
+        MAX_INPUTS = 16
+    }; /* maximum inputs of an operation; more tensors form a tree in which all parts except the last are full */
     bo_value parts[MAX_INPUTS];
     size_t each = 1, used = 0;
     if (!values) return bo_graph_apply(graph, BO_OPERATION_CONCAT, NULL, 0, count, values);
@@ -542,10 +544,10 @@ static inline bo_value bo_graph_cross_entropy(bo_graph *graph, bo_value x, bo_va
 /** Describes how a graph is compiled. Zero means the default in every field. */
 typedef struct bo_graph_compile_desc {
     bo_value loss;   /**< a 1 x 1 result of an operation; required for gradients */
-    bool gradients;  /**< a run is forward and backward; it adds to the gradients of the weights */
-    bool checkpoint; /**< segments are computed again instead of kept: less memory, one more forward */
-    /** Values that backward needs are kept as bfloat16, in half the bytes. The results of forward keep the same bits.
-     * Gradients are those of values with a relative error of at most 2^-8. */
+    bool gradients;  /**< a run computes forward and backward, and adds to the gradients of the weights */
+    bool checkpoint; /**< segments are recomputed in backward: less memory, one more forward */
+    /** Values that backward needs are stored as bfloat16, in half the bytes. The results of forward have the same bits.
+     * Gradients are computed from values with a relative error of at most 2^-8. */
     bool bfloat16;
     uint64_t reserved[4]; /**< must be zero */
 } bo_graph_compile_desc;
@@ -623,8 +625,8 @@ typedef struct bo_operation_call {
     const void *attributes; /**< the attributes that were recorded with the operation, aligned to 64 bytes */
     size_t inputs;          /**< the number of inputs */
     size_t outputs;         /**< the number of outputs */
-    /** The inputs. In `shape`, `sizes` and `operations` they have no data (NULL). Forward reads them. Backward sees
-     * them as forward left them; the data of inputs in `unread_inputs` is NULL. */
+    /** The inputs. In `shape`, `sizes` and `operations` they have no data (NULL). Forward reads them. In backward they
+     * have the values of forward; the data of inputs in `unread_inputs` is NULL. */
     const bo_tensor *in;
     /** The outputs, as `in`. Forward writes every element. In backward the data of outputs in `unread_outputs` is NULL.
      */
@@ -643,9 +645,9 @@ typedef struct bo_operation_call {
  *
  * The functions are called from the thread that calls bo_graph_compile() or bo_graph_run(), one at a time. Within
  * forward and backward, bo_context_parallel() (base.h) distributes work over the threads of the context. The functions
- * must not allocate in forward or backward (request scratch memory instead), and must give the same bits for the same
- * inputs. They report errors with `return bo_context_fail(context, BO_INVALID, "…")`; the library adds scope and name
- * to the message. */
+ * must not allocate in forward or backward (request scratch memory instead), and must compute the same bits for the
+ * same inputs. They report errors with `return bo_context_fail(context, BO_INVALID, "…")`; the library adds scope and
+ * name to the message. */
 typedef struct bo_operation_desc {
     const char *name; /**< the name, for messages */
     size_t inputs;    /**< the number of inputs, at most 16; 0: any number from 1 to 16 */
@@ -686,10 +688,10 @@ BO_API bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *
 
 #ifdef BO_EXPERIMENTAL
 
-/** Finds the first tensor that is not finite, by another forward.
+/** Finds the first tensor with NaN or infinity by repeating forward.
  *
- * The states of the pass advance as in a run. Nothing else changes. Frozen weights are not checked themselves, only the
- * results of the operations that read them.
+ * The states of the pass advance as in a run. Nothing else changes. Frozen weights are not checked, only the results of
+ * the operations that read them.
  *
  * @param context     the context
  * @param graph       a graph with memory
@@ -701,7 +703,7 @@ BO_API bo_value bo_graph_apply_custom(bo_graph *graph, const bo_operation_desc *
 BO_API bo_status bo_graph_find_nonfinite(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
                                          const char **scope);
 
-/** Measures a graph operation by operation.
+/** Measures each operation of a graph.
  *
  * The runs add to the gradients of the weights, as every run does.
  *

@@ -53,7 +53,7 @@ typedef struct bo_linear_layer {
  */
 BO_API bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_linear_layer *desc);
 
-/** A norm of what a layer adds to the residual stream, before it is added. */
+/** A norm of the summand that a layer adds to the residual stream. */
 typedef struct bo_summand_norm {
     const char *prefix;                /**< prefix of the names of its weights */
     const struct bo_norm_layer *layer; /**< the norm */
@@ -139,7 +139,7 @@ typedef struct bo_attention_values {
  * and an output projection that is added to the residual. */
 typedef struct bo_attention_layer {
     const bo_attention *attention; /**< required; must outlive the graph; sets heads, key_heads, dim and value_dim */
-    bo_positions positions;        /**< ROPE and ROPE_NEIGHBORS rotate q and k; the others have no effect here */
+    bo_positions positions;        /**< ROPE and ROPE_NEIGHBORS rotate q and k; other values have no effect */
     double rope_base;              /**< base of RoPE (default: 10000) */
     bool query_norm;               /**< RMSNorm of q and k in each head */
     bool output_norm;              /**< RMSNorm of the output of each head */
@@ -149,7 +149,7 @@ typedef struct bo_attention_layer {
     /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k if features estimate softmax
      * (default: 1). */
     double sigma;
-    double gate_first;    /**< initial bias of the gate of the first key head; those between are evenly spaced */
+    double gate_first;    /**< initial bias of the gate of the first key head; gates between are evenly spaced */
     double gate_last;     /**< initial bias of the gate of the last key head */
     size_t layer;         /**< number of the layer, for states, calibration and dropout */
     size_t tokens;        /**< as in bo_attention_attributes */
@@ -162,7 +162,7 @@ typedef struct bo_attention_layer {
     bool plain_output;            /**< no bias of the output projection, even if `bias` is set */
     double factor;                /**< factor of the summand that is added to the residual (default: 1) */
     const bo_summand_norm *norm;  /**< a norm of that summand; NULL: none */
-    /** Filled in when the layer is recorded; bo_graph_keep() keeps a value for bo_graph_read(). NULL: not wanted. */
+    /** Filled in when the layer is recorded; bo_graph_keep() keeps a value for bo_graph_read(). NULL: not requested. */
     bo_attention_values *values;
     uint64_t reserved[4]; /**< must be zero */
 } bo_attention_layer;
@@ -171,7 +171,7 @@ typedef struct bo_attention_layer {
  *
  * @param graph      the graph
  * @param prefix     prefix of the names of the weights
- * @param x          the input, usually the normalized residual stream
+ * @param x          the input, typically the normalized residual stream
  * @param residual   the residual stream
  * @param positions  the position of each row, n x 1, int32; used by RoPE only, otherwise may be 0
  * @param desc       the layer
@@ -199,7 +199,7 @@ typedef struct bo_mlp_layer {
  *
  * @param graph     the graph
  * @param prefix    prefix of the names of the weights
- * @param x         the input, usually the normalized residual stream
+ * @param x         the input, typically the normalized residual stream
  * @param residual  the residual stream
  * @param desc      the layer
  * @return the new residual stream; 0 after an error

@@ -152,7 +152,7 @@ BO_API bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer,
 
 /** Saves the state (moments, average, number of steps) to a safetensors file.
  *
- * Together with the weights (bo_weights_save()) and the position in the data, a run continues with the same bits.
+ * With this state, the weights (bo_weights_save()) and the position in the data, a run continues with the same bits.
  *
  * @param context    the context
  * @param optimizer  the optimizer

@@ -1,5 +1,5 @@
 /** @file
- * Profiles: one step of a model, operation by operation, with shapes, sizes and times. Experimental.
+ * Profiles: shapes, sizes and times of each operation in one step of a model. Experimental.
  *
  *     bo_profile *profile;
  *     bo_model_profile(context, model, NULL, &profile);
@@ -52,13 +52,13 @@ typedef enum bo_value_origin {
 /** A tensor of a profile. */
 typedef struct bo_value_info {
     bo_value_origin origin; /**< where it comes from */
-    const char *name;       /**< name of an input or a weight, otherwise NULL */
+    const char *name;       /**< name of an input or a weight; NULL: an operation's result */
     const char *type;       /**< "float32", "int32", "bfloat16", "int8" or "int4" */
     size_t rows;            /**< number of rows */
     size_t columns;         /**< number of columns */
     size_t bytes;           /**< size in bytes */
     bool trained;           /**< it is a weight with a gradient */
-    size_t operation;       /**< number of the operation that makes it; SIZE_MAX: none */
+    size_t operation;       /**< number of the operation that computes it; SIZE_MAX: none */
 } bo_value_info;
 
 /** An operation of a profile. Times are medians, in seconds per run. */
@@ -69,7 +69,7 @@ typedef struct bo_operation_info {
     size_t outputs;       /**< number of outputs */
     const size_t *input;  /**< numbers of the input tensors */
     const size_t *output; /**< numbers of the output tensors */
-    size_t bytes;         /**< bytes held until backward: outputs, and what forward saves */
+    size_t bytes;         /**< bytes in use until backward: outputs, and the data that forward saves */
     double flops;         /**< useful floating-point operations of forward, by a fixed count; 0: negligible */
     double forward;       /**< time of forward; 0 if the result is computed in backward (the loss over a vocabulary) */
     double backward;      /**< time of backward */
@@ -91,8 +91,8 @@ typedef struct bo_profile_totals {
     double flops;        /**< useful floating-point operations of a run, including backward */
 } bo_profile_totals;
 
-/** A profile. Operations and tensors are numbered from 0 in the order in which they were recorded. Made by the library
- * and read-only; later versions may add members at the end. */
+/** A profile. Operations and tensors are numbered from 0 in the order in which they were recorded. Created by the
+ * library and read-only; later versions may add members at the end. */
 typedef struct bo_profile {
     const bo_operation_info *operations; /**< the operations */
     size_t operation_count;              /**< number of operations */
@@ -108,7 +108,7 @@ typedef struct bo_profile {
 /** Destroys a profile. @param profile  the profile, or NULL */
 BO_API void bo_profile_destroy(bo_profile *profile);
 
-/** Writes the graph in the language of Graphviz (dot).
+/** Writes the graph in the DOT language of Graphviz.
  *
  * Each operation is a box with its weights, shaded by its share of the time. Operations of the same scope share a
  * frame.

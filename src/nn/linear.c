@@ -167,9 +167,9 @@ bo_value bo_nn_linear(bo_graph *graph, const char *prefix, bo_value x, const bo_
     return out;
 }
 
-/* Unit scale: y = (τ f(x) + x) / √(1 + τ²) with τ² = 1 / (N/2 + l) for branch l of N, so that the initial x counts as
- * much as half of all branches (2407.17465, appendix F, with its ratios at 1). No branch starts at zero in this
- * case. */
+/* Unit scale: y = (τ f(x) + x) / √(1 + τ²) with τ² = 1 / (N/2 + l) for branch l of N, so that the initial x has the
+ * weight of half of all branches (2407.17465, appendix F, with its ratios at 1). No branch starts at zero in this case.
+ */
 static void balance(bo_graph *graph, bo_linear_layer *desc)
 {
     const bo_rules *rules = rules_of(graph);

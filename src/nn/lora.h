@@ -14,7 +14,7 @@ struct bo_lora {
     double alpha;
     /* last parts of layer names ("q_proj") or patterns with wildcards, comma-separated; "all": every hidden layer */
     char *targets;
-    char *whole; /* likewise: layers that are trained in full, without adapters; NULL: none */
+    char *whole; /* layers that are trained in full, without adapters, in the same format; NULL: none */
     bo_lora_init init;
     bool any_rank; /* from a file: the rank may exceed the sides of a layer */
 };

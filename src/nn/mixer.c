@@ -201,7 +201,7 @@ static size_t convolution_mixer_bytes(const bo_branch *desc)
  * matching dimensions for some degrees only. These causal layers are used instead:
  *   2   (X W_1) ∘ (T X W_2)            T: a learned, decaying mean per channel that does not depend on X
  *   3   (X W_q W_kᵀ Xᵀ) X W_v          linear attention without features and without a normalizer
- *   4   that, ∘ (X W_3)
+ *   4   the same, ∘ (X W_3)
  *   e   u ∘ v ∘ (u² + v²)^((e - 2)/2)  of the factors u, v of 2 (bo_nn_between); its state is that of 2
  * Each head has its own W. The output of each head is normalized; all are projected and added to the residual
  * stream. 3 and 4 use the attention that bo_nn_mixer_attention describes. */

@@ -43,8 +43,8 @@ static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x,
 
 /* ====================================================================================================================
  * Layers that are polynomials of their input: products of d linear maps, and quadratic forms. Two measures keep deep
- * stacks of them trainable: the product is normalized (its size is the d-th power of that of x), and the output
- * starts at zero beside the residual stream, so that twenty layers start as the identity. The norm has a large ε
+ * stacks of them trainable: the product is normalized (its size is the d-th power of that of x), and the output that is
+ * added to the residual stream starts at zero, so that twenty layers start as the identity. The norm has a large ε
  * (BO_NN_SOFT): a product that happens to be small stays small, since enlarging it would enlarge its gradient in
  * every layer. */
 

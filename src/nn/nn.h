@@ -1,5 +1,5 @@
 /* Layers beyond <bochner/layers.h>. Each records operations and declares their weights under a prefix, with the names
- * of Hugging Face. */
+ * of Hugging Face transformers. */
 #ifndef BO_NN_H
 #define BO_NN_H
 
@@ -39,7 +39,7 @@ static inline uint64_t bo_nn_stream(size_t layer, size_t which)
 void bo_nn_linears(bo_graph *graph, const char *prefix, bo_value x, size_t count, const char *const *suffixes,
                    const bo_linear_layer *descs, bo_value *out);
 
-/* Adds y to the residual stream in the way in which bo_nn_output adds its projection; y has its biases already. */
+/* Adds y to the residual stream like bo_nn_output adds its projection; y already includes its biases. */
 bo_value bo_nn_add(bo_graph *graph, bo_value y, bo_value residual, const bo_output_layer *desc);
 
 /* Declares a weight vector `prefix` + `suffix`, updated by AdamW. */
@@ -52,7 +52,7 @@ bo_value bo_nn_unary(bo_graph *graph, bo_value x, bo_unary function, double fact
 bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_value positions, bo_positions kind,
                          size_t context);
 
-/* The mixer or the MLP of a block, where it stands: all that is not in the block. */
+/* The context of a mixer or an MLP of a block: everything that is not in the block. */
 typedef struct bo_branch {
     const bo_block *block;         /* resolved, or with the members that its mixer or MLP uses */
     const bo_attention *attention; /* for mixers with attention, and for cross attention */
@@ -81,8 +81,8 @@ bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size
 
 /* Cross attention of any kind, with the parts and names of bo_nn_attention: tokens of x attend to the tokens of a
  * source, those of sequence s to all of source sequence s. Positions of target and source are not comparable, so no
- * rotary positions are applied; tokens carry their positions in their embeddings. `keys` is the output of the encoder;
- * 0: the pass has states that have read it. */
+ * rotary positions are applied; the embeddings of tokens contain their positions. `keys` is the output of the encoder;
+ * 0: the states of the pass have read it. */
 bo_value bo_nn_cross(bo_graph *graph, const char *prefix, bo_value x, bo_value keys, bo_value residual,
                      const bo_branch *desc);
 /* Reads sources into the states of a pass, for bo_nn_cross without keys. Attention needs a query per read: `queries`

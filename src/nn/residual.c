@@ -1,5 +1,5 @@
-/* What a block determines for its mixer and its MLP: residual rules, with their names and the norms that a layer has
- * under each, and biases. */
+/* Properties of the mixer and the MLP that a block determines: residual rules, with their names and norms, and biases.
+ */
 #include <string.h>
 #include "enums.h"
 #include "../base/base.h"

@@ -163,7 +163,7 @@ static bo_status stores_nothing(bo_context *context, const bo_features *map, boo
     return BO_OK;
 }
 
-/* Makes a view of the map's tensors with the names that bo_features_unpack expects. */
+/* Creates a view of the map's tensors with the names that bo_features_unpack expects. */
 bo_status bo_map_unpack(bo_context *context, const bo_tensors *file, const char *prefix, bool *used, bo_features **out)
 {
     bo_file_tensor tensors[BO_FEATURES_TENSORS];

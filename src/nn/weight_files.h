@@ -6,7 +6,7 @@
 #include "../io/tensors.h"
 #include "../tape/weights.h"
 
-/* Tensors and metadata. The package owns the names of the tensors from index `own`, and of all metadata except the
+/* Tensors and metadata. The package owns the names of the tensors from index `first_owned`, and all metadata except the
  * first. */
 typedef struct bo_package {
     bo_file_tensor *tensors;
@@ -19,19 +19,20 @@ typedef struct bo_package {
 } bo_package;
 void bo_package_free(bo_package *package);
 
-/* Adds all weights, with space for `maps` maps, `more` tensors (bo_package_add) and BO_PACKAGE_TEXTS texts. */
+/* Adds all weights, with capacity for `maps` maps, `more` tensors (bo_package_add) and BO_PACKAGE_TEXTS texts. */
 enum { BO_PACKAGE_TEXTS = 8 };
 bo_status bo_package_weights(bo_context *context, const bo_weights *weights, size_t maps, size_t more, bo_package *out);
-/* Starts an empty package with space for this many tensors (bo_package_add), and `bytes` of memory in `host`. */
+/* Starts an empty package with capacity for `tensors` tensors (bo_package_add), and `bytes` of memory in `host`. */
 bo_status bo_package_begin(bo_context *context, size_t tensors, size_t bytes, bo_package *out);
 /* Adds a tensor. The name is copied; the data must stay valid. */
 bo_status bo_package_add(bo_context *context, bo_package *package, const char *name, const bo_file_tensor *tensor);
-/* Adds a text to the metadata: a file that is beside the tensors in a directory, or within a single file. Copied. */
+/* Adds a text to the metadata: in a directory, a separate file next to the tensors; in a single file, a part of it.
+ * Copied. */
 bo_status bo_package_text(bo_context *context, bo_package *package, const char *name, const char *text);
 /* Adds a map, with tensors named prefix + "features.w", … */
 bo_status bo_package_map(bo_context *context, bo_package *package, const bo_features *map, const char *prefix);
 
-/* The number of maps of an attention with tensors to store. Those of key head k are named prefix +
+/* Returns the number of maps of an attention with tensors to store. The tensors of key head k are named prefix +
  * "heads.k.features.w", … */
 size_t bo_attention_maps(const bo_attention *attention);
 bo_status bo_package_attention(bo_context *context, bo_package *package, const bo_attention *attention,

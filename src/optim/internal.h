@@ -17,14 +17,14 @@ typedef struct bo_optim_part {
     void *state[BO_MAX_SLOTS], *average; /* NULL: unused */
 } bo_optim_part;
 
-/* Makes the part of a weight, without state. False: the weight is not trained. */
+/* Initializes the part of a weight, without state. False: the weight is not trained. */
 bool bo_optim_part_init(const bo_optimizer_desc *desc, const bo_weight *weight, bo_optim_part *out);
 /* Returns Muon's factor for the shape and the parametrization. */
 double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_part *part);
 
 /* Invariants: parts are in the order of the weights. Matrices (those of Muon, in order of decreasing work) and lists
  * point to the state and the weight of their part. In `average`, g and m are the weight, and w is its average. swapped:
- * the weights hold the average, and the average holds the weights. */
+ * the weights contain the average, and the average contains the weights. */
 struct bo_optimizer {
     bo_optimizer_facts facts; /* the descriptor, and the number of steps */
     bo_device *device;

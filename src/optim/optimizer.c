@@ -103,9 +103,9 @@ bo_status bo_optimizer_resolve(bo_context *context, const bo_optimizer_desc *des
 }
 
 /* ====================================================================================================================
- * Which rule a weight follows, and what the optimizer keeps for it. */
+ * The update rule of a weight, and its state in the optimizer. */
 
-/* Floats between consecutive states. */
+/* Number of floats of a state. */
 static size_t part_count(const bo_optim_part *part)
 {
     return part->weight->rows * part->weight->columns;
@@ -187,7 +187,7 @@ double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_
 }
 
 /* ====================================================================================================================
- * Making an optimizer: one piece of device memory for all states, one of the host for their names. */
+ * Creation of an optimizer: one block of device memory for all states, one block of host memory for their names. */
 
 /* Memory that an optimizer over these weights needs. */
 typedef struct needs {
@@ -316,7 +316,7 @@ static void add_lists(bo_optimizer *o, const bo_optim_part *part)
     };
 }
 
-/* Assigns the states of a part. `floats` and `letters` count what earlier parts use. */
+/* Assigns the states of a part. `floats` and `name_bytes` count the memory of earlier parts. */
 static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *name_bytes)
 {
     const char *names[BO_MAX_SLOTS + 1];
@@ -441,7 +441,7 @@ void bo_optimizer_set_steps(bo_optimizer *optimizer, uint64_t steps)
  * A step: the norm of the gradient, the rule of every weight, the average. */
 
 /* |gradient| over all parts, without the scale of the gradients. BO_NUMERIC, with the name of the weight, if it is not
- * finite. Squares are summed in double, so the sum overflows only if a gradient is not finite itself. */
+ * finite. Squares are summed in double, so the sum overflows only if a gradient is not finite. */
 static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, double *norm)
 {
     double squares = 0;

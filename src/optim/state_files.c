@@ -52,8 +52,7 @@ static bo_status find_state(bo_context *context, const bo_tensors *file, const b
 {
     BO_TRY(bo_tensors_require(context, file, state->name, BO_F32, 1, &state->count, out));
     if (bo_context_kernels(context)->finite(state->count, (*out)->data)) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite", bo_tensors_path(file),
-                   state->name);
+    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' contains NaN or infinity", bo_tensors_path(file), state->name);
 }
 
 static bo_status read_steps(bo_context *context, const bo_tensors *file, uint64_t *out)

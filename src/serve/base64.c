@@ -44,7 +44,7 @@ bool bo_base64_read(const char *text, unsigned char *out, size_t *size)
             word = word << 6 | (unsigned)value;
         }
         if (word & ((1u << (32 - 8 * characters)) - 1))
-            return false; /* bits after the last byte: bytes have one text only */
+            return false; /* nonzero bits after the last byte: each byte sequence has one encoding */
         for (size_t b = 0; b + 1 < characters; b++) out[(*size)++] = (unsigned char)(word >> (16 - 8 * b));
     }
     return true;

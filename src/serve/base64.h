@@ -4,9 +4,9 @@
 
 #include "../io/json.h"
 
-/* Appends the text of bytes, in quotes. */
+/* Appends bytes as base64, in quotes. */
 void bo_base64_write(bo_json_text *out, const void *bytes, size_t size);
-/* False: the text is not base64. `out` has space for 3 bytes per 4 characters. */
+/* False: the text is not base64. `out` must hold 3 bytes per 4 characters. */
 bool bo_base64_read(const char *text, unsigned char *out, size_t *size);
 
 #endif

@@ -1,4 +1,4 @@
-/* A choice: one of the texts that answer a request, with its job. */
+/* A choice: one of the texts that a request generates, with its job. */
 #ifndef BO_SERVE_CHOICE_H
 #define BO_SERVE_CHOICE_H
 
@@ -11,14 +11,14 @@ typedef struct bo_top {
     float logprob;
 } bo_top;
 
-/* A token of the answer that has not been written yet. */
+/* A generated token that is not yet in the response. */
 typedef struct bo_record {
     int32_t id;
     bool scored;
     float logprob;
-    size_t first_top, top_count; /* in the list of the choice */
-    size_t offset;               /* of its text, in characters */
-    size_t bytes_before;         /* of the text before it */
+    size_t first_top, top_count; /* in `tops` of the choice */
+    size_t offset;               /* of its text in the whole text, in characters */
+    size_t bytes_before;         /* of the preceding text */
 } bo_record;
 
 typedef struct bo_choice_records {
@@ -40,25 +40,25 @@ typedef struct bo_choice_text {
     char state_id[BO_SNAPSHOT_ID + 1];
     uint64_t state_tokens;
     size_t state_bytes;       /* of the state that is kept or returned; 0: none */
-    bo_refusal state_refusal; /* why the state is not returned or kept; status 0: it is */
-    /* If the state of a conversation is kept: the answer before `text`, and the hash of all tokens but the last. */
+    bo_refusal state_refusal; /* why the state is not returned or kept; status 0: no error */
+    /* If the state of a conversation is kept: the reply before `text`, and the hash of all tokens except the last. */
     bo_json_text reply;
     bo_xxh64 ids_hash;
     uint64_t hashed;
     int32_t last;
 } bo_choice_text;
 
-/* The name of a token: its text, "bytes:\xe2\x82" if the text is not UTF-8, or its number without a tokenizer. */
+/* Writes the name of a token: its text, "bytes:\xe2\x82" if the text is not UTF-8, or its id without a tokenizer. */
 void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *out);
 
 /* Adds a token to the records. */
 bo_status bo_records_add(bo_context *context, const bo_service *service, bo_choice_records *records,
                          const bo_job_token *token);
-void bo_records_clear(bo_choice_records *records); /* after they were written */
+void bo_records_clear(bo_choice_records *records); /* after they have been written */
 void bo_records_free(bo_choice_records *records);
-/* Drops tokens that begin after this number of bytes of text, because it ends before a stop text. */
+/* Drops tokens that start after this number of text bytes: the text ends before a stop text. */
 void bo_records_cut(bo_choice_records *records, size_t bytes);
-/* The value of "logprobs", in the form of completions or of conversations; with the ids of the most likely tokens if
+/* Writes the value of "logprobs" as completions or chat completions have it; with the ids of the most likely tokens if
  * `ids`. */
 void bo_records_write(const bo_service *service, const bo_choice_records *records, bool chat, bool ids,
                       bo_json_text *out);

@@ -11,7 +11,7 @@ static bo_status no_memory(bo_context *context)
     return bo_fail(context, BO_MEMORY, "there is no memory for the conversation");
 }
 
-/* The text of a JSON value as memory of the library. */
+/* Prints a JSON value into memory of the library. */
 static bo_status print(bo_context *context, const bo_json *json, char **out)
 {
     char *text = json ? bo_json_print(json) : NULL;
@@ -30,7 +30,7 @@ bo_status bo_conversation_find(bo_context *context, const char *variables, char 
     return status;
 }
 
-/* The content is the only one: a template would use the last one of several. */
+/* Requires exactly one content: a template would use the last of several. */
 static bool is_message(const bo_json *json)
 {
     size_t contents = 0;
@@ -40,7 +40,7 @@ static bool is_message(const bo_json *json)
            bo_json_is(bo_json_member(json, "role"), BO_JSON_TEXT);
 }
 
-/* The messages of a state as JSON, if they are such as a request may have. Freed with bo_json_delete. */
+/* Parses the messages of a state and checks them like those of a request. Free with bo_json_delete. */
 static bo_status parse(bo_context *context, const char *messages, bo_json **out)
 {
     const size_t length = strlen(messages);
@@ -100,7 +100,7 @@ bo_status bo_conversation_prepend(bo_context *context, const char *messages, cha
 bo_status bo_conversation_add(bo_context *context, const char *messages, const char *reply, size_t bytes, char **out)
 {
     bo_json_text text = {.context = context};
-    bo_json_add(&text, messages, strlen(messages) - 1); /* without the bracket at the end */
+    bo_json_add(&text, messages, strlen(messages) - 1); /* without the closing bracket */
     bo_json_raw(&text, strcmp(messages, "[]") == 0 ? "" : ",");
     bo_json_raw(&text, "{\"role\":\"assistant\",\"content\":");
     bo_json_text_of(&text, reply, bytes);

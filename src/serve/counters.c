@@ -59,7 +59,7 @@ static void histogram(bo_json_text *out, const char *name, const bo_histogram *h
 static void responses(bo_json_text *out, const bo_counters *m)
 {
     char line[100];
-    head(out, "answers_total", "counter", "HTTP answers by class of status.");
+    head(out, "answers_total", "counter", "HTTP responses by status class.");
     for (int i = 2; i <= 5; i++) {
         snprintf(line, sizeof line, "bochner_answers_total{status=\"%dxx\"} %llu\n", i, atomic_load(&m->responses[i]));
         bo_json_raw(out, line);

@@ -1,5 +1,4 @@
-/* Counters and histograms of the server, in the text format of Prometheus. All functions may be called from any
- * thread. */
+/* Counters and histograms of the server in the Prometheus text format. All functions may be called from any thread. */
 #ifndef BO_SERVE_COUNTERS_H
 #define BO_SERVE_COUNTERS_H
 
@@ -22,7 +21,7 @@ typedef struct bo_counters {
 
 void bo_histogram_add(bo_histogram *histogram, double seconds);
 struct bo_store_stats;
-/* Writes everything, with the slots and the state of the store. */
+/* Writes all metrics, including the number of slots and the statistics of the store. */
 void bo_counters_write(const bo_counters *counters, size_t slots, size_t state_bytes,
                        const struct bo_store_stats *store, bo_json_text *out);
 

@@ -1,15 +1,16 @@
-/* Exchanges: from a request to its jobs, and from their tokens to the answer. exchange_write.c has the JSON. */
+/* Exchanges: a request becomes jobs, and their tokens become the response. exchange_write.c writes the JSON. */
 #include "exchange_internal.h"
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-/* A client that leaves this much of a stream unread, and has read nothing for this time, is treated as gone; so is one
- * that reads much more slowly than its texts are generated. */
+/* A client counts as disconnected if MAX_UNREAD bytes of its stream are unread and it has read nothing for
+ * UNREAD_SECONDS, or if MAX_OUTPUT bytes are unread. */
 static const size_t MAX_UNREAD = (size_t)8 << 20, MAX_OUTPUT = (size_t)32 << 20;
 enum { UNREAD_SECONDS = 30 };
-/* Log probabilities that an answer may have: of all tokens of all prompts, with those of the most likely tokens. */
+/* Maximum number of log probabilities in a response: those of all prompt tokens and of their most likely alternatives.
+ */
 static const size_t MAX_SCORES = (size_t)1 << 22;
 
 /* ---- ownership --------------------------------------------------------------------------------------------------- */
@@ -45,7 +46,7 @@ void bo_exchange_release(bo_exchange *x)
     if (x && atomic_fetch_sub(&x->owners, 1) == 1) destroy(x);
 }
 
-/* A text that could not be allocated is lost: what was taken of it does not count any more. */
+/* Output that could not be allocated is lost. Resets the number of sent bytes. */
 static void drop_failed_output(bo_exchange *x)
 {
     if (!x->out.failed) return;
@@ -54,7 +55,7 @@ static void drop_failed_output(bo_exchange *x)
     x->out.length = x->out.capacity = x->sent = 0;
 }
 
-/* ---- the HTTP side ----------------------------------------------------------------------------------------------- */
+/* ---- HTTP threads ------------------------------------------------------------------------------------------------ */
 
 bool bo_exchange_streams(const bo_exchange *x)
 {
@@ -91,7 +92,7 @@ size_t bo_exchange_read(bo_exchange *x, char *out, size_t capacity, bo_stream_en
     return count;
 }
 
-/* A large answer takes a while, for which the texts of others must not wait: the HTTP thread writes it. */
+/* The HTTP thread writes the body: a large one takes long, and the scheduler must not wait for it. */
 int bo_exchange_finish(bo_context *context, bo_exchange *x, const char **body, size_t *size)
 {
     pthread_mutex_lock(&x->lock);
@@ -117,7 +118,7 @@ void bo_exchange_cancel(bo_exchange *x)
     for (size_t i = 0; i < x->choice_count; i++) bo_scheduler_cancel(x->service->scheduler, &x->choices[i].job);
 }
 
-/* ---- the side of the scheduler ----------------------------------------------------------------------------------- */
+/* ---- scheduler thread -------------------------------------------------------------------------------------------- */
 
 static void resume(bo_exchange *x)
 {
@@ -126,7 +127,7 @@ static void resume(bo_exchange *x)
     x->suspension.resume(x->suspension.user);
 }
 
-/* Whether tokens are kept with their log probabilities or ids. */
+/* True if tokens are stored with their log probabilities or ids. */
 static bool keeps_records(const bo_exchange *x)
 {
     return x->request.top >= 0 || x->request.token_ids;
@@ -138,7 +139,7 @@ static bool reads_too_slowly(const bo_exchange *x)
     return unread > MAX_OUTPUT || (unread > MAX_UNREAD && bo_seconds() - x->last_sent > UNREAD_SECONDS);
 }
 
-/* Adds a token to the hash of the conversation: the last one is added when another follows it. */
+/* Adds the previous token to the hash of the conversation. The last token is added when another one follows. */
 static void hash_token(bo_choice_text *choice, int32_t id)
 {
     bo_conversation_hash(&choice->ids_hash, &choice->last, 1);
@@ -146,27 +147,21 @@ static void hash_token(bo_choice_text *choice, int32_t id)
     choice->last = id;
 }
 
-/* Reserves memory for an answer that is not streamed, which grows until its last token: texts, records and their
- * JSON. */
+/* Reserves memory for a response that is not streamed. It grows until the last token: texts, records and their JSON. */
 static bool reserve_response(bo_exchange *x, const bo_job_token *token, size_t bytes)
 {
-    enum {
-        TEXT = 4,
-        TOKEN = 192,
-        TOP = 64
-    }; /* bytes for each byte of text, for each record, and each of its most likely tokens */
+    enum { TEXT = 4, TOKEN = 192, TOP = 64 }; /* bytes per text byte, per record, and per most likely token */
     if (x->request.stream) return true;
     x->needed_memory += TEXT * bytes + (keeps_records(x) ? TOKEN + TOP * token->top_count : 0);
     if (x->needed_memory < x->reserved + BO_RESERVE_MIN) return true;
     if (bo_reserve(&x->service->reservations, x->client.id, &x->reserved, x->needed_memory)) return true;
     for (size_t i = 0; i < x->choice_count; i++) atomic_store(&x->choices[i].job.canceled, true);
-    return bo_refuse(
-        &x->refusal, 429, NULL,
-        "the answer takes more than the memory that the server has for large answers; ask for fewer tokens or log "
-        "probabilities at a time, or for a stream");
+    return bo_refuse(&x->refusal, 429, NULL,
+                     "the response takes more than the server's memory for large responses; request fewer tokens or "
+                     "log probabilities at a time, or a stream");
 }
 
-/* Takes a token. Returns false at a stop text. */
+/* Adds a token to the response. Returns false at a stop text. */
 static bool add_token(bo_context *context, bo_job *job, const bo_job_token *token)
 {
     bo_choice_text *choice = job->user;
@@ -229,14 +224,13 @@ static bool name_state(bo_choice_text *choice, bo_refusal *refusal)
     return true;
 }
 
-/* Where it is told that a state cannot be kept or returned: a text is not lost if its state is. */
+/* Returns the refusal that reports a state that cannot be kept or returned: a text is not lost if its state is lost. */
 static bo_refusal *refusal_of_state(bo_exchange *x, bo_choice_text *choice)
 {
     return x->request.kind == BO_REQUEST_STATE ? &x->refusal : &choice->state_refusal;
 }
 
-/* Reserves memory for the bytes of a state and its base64, until the client has read them. The text grows by
- * doubling. */
+/* Reserves memory for a state and its base64 until the client has read them. The output buffer grows by doubling. */
 static bool return_state(bo_exchange *x, const bo_snapshot *state, bo_refusal *refusal)
 {
     const size_t size = bo_snapshot_size(state, NULL), needed = x->needed_memory + size + 2 * (size / 3 * 4);
@@ -245,9 +239,9 @@ static bool return_state(bo_exchange *x, const bo_snapshot *state, bo_refusal *r
     return true;
 }
 
-/* Keeps the state of a choice, or reserves the memory to return it, if the client wants it. Only a state that is
- * returned stays: the store counts those that it keeps, and the many choices of a request would hold others until the
- * last one ends. */
+/* Stores the state of a choice, or reserves the memory to return it, if the client requested it. Releases all states
+ * that are not returned: the store counts the memory of stored states, and choices would otherwise occupy memory until
+ * the last choice of the request ends. */
 static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choice)
 {
     bo_refusal *refusal = refusal_of_state(x, choice);
@@ -272,8 +266,8 @@ static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choi
     choice->job.state = NULL;
 }
 
-/* A text that ends inside a character ends before it. The state remembers the part, so that a continuation has the
- * whole character. */
+/* A text that ends inside a character is cut before it. The state stores the partial character, so that a continuation
+ * can complete it. */
 static void keep_partial_character(bo_choice_text *choice)
 {
     bo_snapshot *state = choice->job.state; /* not shared yet */
@@ -283,7 +277,7 @@ static void keep_partial_character(bo_choice_text *choice)
     state->partial_count = partial_count;
 }
 
-/* Gives a state its conversation: the messages and the answer. */
+/* Adds the conversation to a state: the messages and the reply. */
 static bo_status add_conversation(bo_context *context, bo_exchange *x, bo_choice_text *choice)
 {
     bo_snapshot *state = choice->job.state; /* not shared yet */
@@ -330,7 +324,7 @@ static void end_job(bo_context *context, bo_job *job)
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
-/* The hashes of the tokens to read. */
+/* Computes the hashes of the tokens to read. */
 static bool hash_prompt(bo_context *context, const bo_exchange *x, bo_exchange_prompt *prompt, bo_refusal *refusal)
 {
     const size_t count = prompt->ids.count - prompt->first;
@@ -343,7 +337,7 @@ static bool hash_prompt(bo_context *context, const bo_exchange *x, bo_exchange_p
     return true;
 }
 
-/* Whether a state has read the first tokens of a conversation, and at least one is left. */
+/* True if a state has read a proper prefix of the tokens of a conversation. */
 static bool has_read(const bo_snapshot *state, const bo_ids *ids)
 {
     bo_xxh64 hash;
@@ -353,8 +347,8 @@ static bool has_read(const bo_snapshot *state, const bo_ids *ids)
     return bo_xxh64_end(&hash) == state->ids_hash;
 }
 
-/* The tokens of a whole conversation, from those on that the state has not read. If the template renders the messages
- * of the state in other tokens, the state is of no use: the tokens are always those of the whole conversation. */
+/* Encodes the whole conversation and skips the tokens that the state has read. If the template renders the messages of
+ * the state differently now, the state is not used. Either way, the result is that of the whole conversation. */
 static bool prepare_conversation(bo_context *context, bo_exchange *x, bo_refusal *refusal)
 {
     bo_exchange_prompt *prompt = &x->prompts[0];
@@ -369,7 +363,7 @@ static bool prepare_conversation(bo_context *context, bo_exchange *x, bo_refusal
            hash_prompt(context, x, prompt, refusal);
 }
 
-/* The tokens of a prompt after those of the state, and their hashes. */
+/* Encodes a prompt after the pending tokens of the state, and computes the hashes. */
 static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo_refusal *refusal)
 {
     bo_exchange_prompt *prompt = &x->prompts[index];
@@ -400,7 +394,7 @@ static bool prepare_prompt(bo_context *context, bo_exchange *x, size_t index, bo
     return done;
 }
 
-/* The memory of an answer is bounded. */
+/* Limits the memory of a response. */
 static bool check_scores(const bo_exchange *x, bo_refusal *refusal)
 {
     const bo_request *q = &x->request;
@@ -424,8 +418,8 @@ static bool check_length(const bo_exchange *x, size_t index, bo_refusal *refusal
                      (unsigned long long)count, max_tokens);
 }
 
-/* Continuation k of a prompt has its own random numbers; the first has those of the seed itself, as bochner
- * generate. */
+/* Continuation k of a prompt has its own random stream; continuation 0 uses the seed itself, like `bochner generate`.
+ */
 static bool create_sampler(bo_context *context, const bo_exchange *x, bo_choice_text *choice, size_t k,
                            bo_refusal *refusal)
 {
@@ -442,12 +436,12 @@ static bool create_sampler(bo_context *context, const bo_exchange *x, bo_choice_
     return true;
 }
 
-/* With echo, the text starts with the prompt, and its tokens are part of the records. */
+/* With echo, the text starts with the prompt, and the records contain the tokens of the prompt. */
 static bool begin_echo(bo_context *context, bo_exchange *x, bo_choice_text *choice, bo_refusal *refusal)
 {
     const bo_ids *ids = &x->prompts[choice->prompt].ids;
     const size_t count =
-        choice->job.score_prompt ? 1 : ids->count; /* the scheduler reports the others with their scores */
+        choice->job.score_prompt ? 1 : ids->count; /* the scheduler reports the remaining tokens with their scores */
     for (size_t i = 0; i < count && x->request.echo && keeps_records(x); i++)
         if (bo_records_add(context, x->service, &choice->records, &(bo_job_token){.id = ids->items[i]}) != BO_OK)
             return bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
@@ -460,7 +454,7 @@ static bool begin_echo(bo_context *context, bo_exchange *x, bo_choice_text *choi
     return true;
 }
 
-/* The text of a state ended inside a character: its start comes before the first token. */
+/* The text of the state ended inside a character: the partial character precedes the first token. */
 static bool begin_inside_character(bo_context *context, bo_choice_text *choice, const bo_snapshot *start)
 {
     bool stopped;
@@ -516,7 +510,7 @@ static bool prepare_choice(bo_context *context, bo_exchange *x, size_t index, do
     return create_sampler(context, x, choice, index % q->n, refusal) && begin_echo(context, x, choice, refusal);
 }
 
-/* What the kind of request implies. */
+/* Fills in what follows from the kind of request. */
 static bool complete_request(bo_context *context, bo_exchange *x, bo_refusal *refusal)
 {
     static const char next_turn[] = "\nuser:";
@@ -529,11 +523,11 @@ static bool complete_request(bo_context *context, bo_exchange *x, bo_refusal *re
         q->max_tokens = 0;
     }
     if (!q->seeded && !bo_random_bytes(&q->sampling.seed, sizeof q->sampling.seed))
-        return bo_refuse(refusal, 500, NULL, "the system has no random numbers");
+        return bo_refuse(refusal, 500, NULL, "the system provides no random numbers");
     if (q->kind != BO_REQUEST_CHAT || x->service->has_template) return true;
     if (q->state || q->state_data || q->return_state != BO_STATE_NONE)
         return bo_refuse(refusal, 400, q->return_state != BO_STATE_NONE ? "return_state" : "state",
-                         "the model has no chat template, by which turns could be joined to a state; use completions");
+                         "the model has no chat template, which states of conversations require; use completions");
     if (q->stop_count == BO_REQUEST_MAX_STOPS) return true;
     q->stops[q->stop_count] = bo_strdup(context, next_turn);
     return q->stops[q->stop_count++] != NULL || bo_refuse(refusal, 500, NULL, "%s", bo_context_error(context));
@@ -552,7 +546,7 @@ static void name_exchange(bo_exchange *x)
     x->created = (int64_t)time(NULL);
 }
 
-/* Messages follow those of the state. */
+/* Appends the messages of the request to those of the state. */
 static bool join_conversation(bo_context *context, bo_exchange *x, bo_refusal *refusal)
 {
     bo_request *q = &x->request;
@@ -561,8 +555,7 @@ static bool join_conversation(bo_context *context, bo_exchange *x, bo_refusal *r
     if (x->start && !x->start->messages)
         return bo_refuse(
             refusal, 400, "state",
-            "state: it was made from a prompt and has no messages that others could follow; continue it with "
-            "/v1/completions");
+            "state: it was created from a prompt and has no messages to continue; continue it with /v1/completions");
     if (x->start) status = bo_conversation_prepend(context, x->start->messages, &q->variables);
     if (status == BO_OK && q->return_state != BO_STATE_NONE)
         status = bo_conversation_find(context, q->variables, &x->messages);
@@ -573,7 +566,7 @@ static bool join_conversation(bo_context *context, bo_exchange *x, bo_refusal *r
                      strlen(q->variables), x->service->desc->max_body);
 }
 
-/* What the request takes while it waits. A state that is in the cache, too, takes nothing. */
+/* Reserves the memory of a waiting request. A state that is also in the cache counts as 0 bytes. */
 static bool reserve_inputs(bo_exchange *x, bo_refusal *refusal)
 {
     size_t bytes = x->messages ? strlen(x->messages) : 0;
@@ -615,7 +608,7 @@ static bool prepare(bo_context *context, bo_exchange *x, bo_refusal *refusal)
     return true;
 }
 
-/* Every job owns the exchange until its end. */
+/* Every job has a reference to the exchange until it ends. */
 static bool submit(bo_context *context, bo_exchange *x, bo_refusal *refusal)
 {
     bo_job **jobs = bo_alloc(context, x->choice_count, sizeof *jobs, "jobs");
@@ -632,7 +625,7 @@ static bool submit(bo_context *context, bo_exchange *x, bo_refusal *refusal)
                      x->service->desc->queue);
 }
 
-/* Frees what is not needed any more: many requests may wait. The text of a prompt is needed for echo. */
+/* Frees inputs that are no longer needed, because many requests may wait. Echo needs the text of a prompt. */
 static bool release_inputs(bo_exchange *x)
 {
     bo_request *q = &x->request;

@@ -1,4 +1,4 @@
-/* Answers as JSON: events of a stream, and whole bodies. */
+/* Responses as JSON: events of a stream, and whole bodies. */
 #include "base64.h"
 #include "exchange_internal.h"
 #include <string.h>
@@ -59,7 +59,7 @@ static void write_ids(const bo_ids *ids, bo_json_text *out)
     bo_json_raw(out, "]");
 }
 
-/* , "state": {…}, or {"error": {…}} if it could not be kept. Releases the state: the answer has it. */
+/* , "state": {…}, or {"error": {…}} if it could not be kept. Releases the state, which the response now contains. */
 static void write_state(bo_exchange *x, bo_choice_text *choice)
 {
     bo_json_text *out = &x->out;
@@ -90,7 +90,7 @@ static void write_state(bo_exchange *x, bo_choice_text *choice)
     bo_json_raw(out, "}");
 }
 
-/* The prompt, for echo: as it was given, or the texts of its tokens. */
+/* Appends the prompt for echo: its text, or the text of its tokens. */
 static void append_echo(const bo_exchange *x, const bo_choice_text *choice, bo_json_text *out)
 {
     const bo_prompt *prompt = &x->request.prompts[choice->prompt];
@@ -103,7 +103,7 @@ static void append_echo(const bo_exchange *x, const bo_choice_text *choice, bo_j
     }
 }
 
-/* The text of a choice that is ready, as a JSON string, after the prompt if `echo`. */
+/* Writes the ready text of a choice as a JSON string, after the prompt if `echo`. */
 static void write_text(bo_exchange *x, const bo_choice_text *choice, bool echo)
 {
     const bo_text_stream *text = &choice->text;
@@ -119,7 +119,7 @@ static void write_text(bo_exchange *x, const bo_choice_text *choice, bool echo)
     bo_free(all.bytes);
 }
 
-/* The members of a choice that follow its text. */
+/* Writes the members of a choice that follow its text. */
 static void write_choice_end(bo_exchange *x, bo_choice_text *choice, bool last)
 {
     bo_json_text *out = &x->out;
@@ -156,7 +156,7 @@ static void end_event(bo_exchange *x)
     bo_json_raw(&x->out, "}]}\n\n");
 }
 
-/* The first event of an answer in a conversation has the role. */
+/* Writes the role: the first event of a reply in a conversation. */
 static void write_role(bo_exchange *x, const bo_choice_text *choice)
 {
     begin_event(x);
@@ -177,7 +177,7 @@ void bo_exchange_write_event(bo_exchange *x, bo_choice_text *choice, bool last)
 {
     bo_json_text *out = &x->out;
     const bool chat = is_chat(x), echo = x->request.echo && !choice->begun;
-    /* Text may be held back: a part of a character, or of a stop text. Without a tokenizer there is none. */
+    /* Text may be withheld: a partial character, or the start of a stop text. Without a tokenizer there is no text. */
     const bool few = choice->records.count < BO_EXCHANGE_RECORDS;
     if (!choice->text.ready && x->service->tokenizer && !last && choice->begun && few) return;
     if (chat && !choice->begun) write_role(x, choice);

@@ -1,4 +1,4 @@
-/* Internals of the HTTP side: calls (requests with their answers), connections, and the table of paths. */
+/* Internals of the HTTP part: calls (requests with their responses), connections, and the table of routes. */
 #ifndef BO_SERVE_HTTP_H
 #define BO_SERVE_HTTP_H
 
@@ -6,34 +6,33 @@
 #include <pthread.h>
 #include "exchange.h"
 
-/* An open connection. Guarded by the lock of the server, except the fields of the call, which belong to its HTTP
- * thread. */
+/* An open connection, guarded by the lock of the server. The fields of the call belong to its HTTP thread. */
 typedef struct bo_peer {
     int socket;
     char address[64]; /* of the client, in full */
-    char client[64];  /* what tells clients apart: the address, of IPv6 its network of 64 bits */
-    /* when the connection began to wait for a request or its body; 0: the request is complete */
+    char client[64];  /* identity of the client: the address, for IPv6 its /64 network */
+    /* time since which the connection waits for a request or its body; 0: the request is complete */
     double receiving_since;
-    double closed_since;   /* when the client was first seen to have closed its side; 0: it has not */
+    double closed_since;   /* when the client was first found to have closed its side; 0: it has not */
     bool has_head;         /* the head of the request has arrived */
-    bool closing;          /* the connection was closed in favor of another one, or refused */
-    bool refused;          /* it was answered with status 429 at once; does not change */
-    bo_exchange *exchange; /* that the connection waits for; NULL: none */
+    bool closing;          /* the connection was closed in favor of another one, or was refused */
+    bool refused;          /* it was refused with status 429; does not change */
+    bo_exchange *exchange; /* for which the connection waits; NULL: none */
     struct bo_peer *before, *after;
 } bo_peer;
 
-/* An answer that is sent at once. */
+/* A response that is complete before it is sent. */
 typedef struct bo_http_response {
     int status;
     const char *type;
     bo_json_text text; /* the body, */
-    const void *fixed; /* or bytes that live as long as the program, */
-    void *bytes;       /* or bytes that are freed with bo_free */
+    const void *fixed; /* or static bytes, */
+    void *bytes;       /* or bytes to free with bo_free */
     size_t size;       /* of `fixed` or `bytes` */
-    bool page;         /* a file of the page: browsers may run its scripts */
+    bool page;         /* a file of the playground page: browsers may run its scripts */
 } bo_http_response;
 
-/* A request while it is received and answered. */
+/* A request while it is received and processed. */
 typedef struct bo_http_call {
     struct bo_server *server;
     struct MHD_Connection *connection;
@@ -45,30 +44,30 @@ typedef struct bo_http_call {
     char *body;
     size_t size, capacity;
     size_t body_reserved, response_reserved; /* reserved bytes */
-    bo_refusal refusal;                      /* before the body was read; status 0: none */
+    bo_refusal refusal;                      /* found before the body was read; status 0: none */
     bo_exchange *exchange;
     bo_client client;
     int status;
 } bo_http_call;
 
-/* Answers a call: fills in the reply, or starts an exchange. False: it is refused. */
+/* Handles a call: fills in the response, or starts an exchange. False: the call is refused. */
 typedef bool (*bo_handler_fn)(bo_context *context, bo_http_call *call, bo_http_response *response, bo_refusal *refusal);
 
 typedef struct bo_route {
-    const char *method, *path; /* a path that ends with "/" has an argument, such as an id */
+    const char *method, *path; /* a path that ends with "/" is followed by an argument, such as an id */
     bo_handler_fn handler;
     bool open; /* needs no key */
 } bo_route;
 
 struct bo_server {
     const bo_server_desc *desc;
-    bo_server_desc caller_desc; /* what desc points to */
+    bo_server_desc caller_desc; /* as passed to bo_server_create */
     bo_service service;
     struct MHD_Daemon *daemon;
     char address[128];
     bool loopback;
     atomic_bool stopping;
-    double stop_time; /* of the thread of bo_server_run */
+    double stop_time; /* written by the thread of bo_server_run */
     pthread_mutex_t lock, log_lock;
     bo_peer *peers;
     atomic_size_t calls;
@@ -77,30 +76,30 @@ struct bo_server {
     atomic_bool closing_watcher;
 };
 
-/* http_routes.c. The route of a method and path; *known: the path exists, perhaps with another method. */
+/* http_routes.c. Returns the route of a method and path. *known: the path exists, perhaps with another method. */
 const bo_route *bo_route_find(const char *method, const char *path, char argument[BO_SNAPSHOT_ID + 1], bool *known);
 
-/* The methods that a path accepts, for the header Allow. */
+/* Lists the methods that a path accepts, for the header Allow. */
 void bo_route_methods(const char *path, char *out, size_t size);
 
 /* http_guard.c. Checks the key and the headers Host and Origin; sets call->client. */
 bool bo_guard_check(bo_http_call *call, bo_refusal *refusal);
-/* Adds the headers for pages of the other site that the settings allow. */
+/* Adds the CORS headers for the origin that the settings allow. */
 void bo_guard_add_headers(const bo_http_call *call, struct MHD_Response *response);
 bool bo_guard_is_preflight(const bo_http_call *call);
 
-/* Connections beyond the limit that wait for their refusal or are being closed. */
+/* Connections beyond the limit that are being refused or closed. */
 enum { BO_CLOSING_CONNECTIONS = 64 };
 
-/* http_watch.c. Notices clients that are gone, and connections that send too slowly. */
+/* http_watch.c. Detects clients that have disconnected, and connections that send too slowly. */
 bool bo_watch_start(struct bo_server *server);
 void bo_watch_stop(struct bo_server *server);
-/* Adds a connection. If there are too many, the one that has waited longest for a request is closed; if all are
- * answered, the new one is refused. */
+/* Adds a connection. If there are too many, the one that has waited longest for a request is closed. If none waits for
+ * a request, the new one is refused. */
 bo_peer *bo_watch_add(struct bo_server *server, int socket, const struct sockaddr *address);
 bool bo_watch_is_closing(struct bo_server *server, const bo_peer *peer);
 void bo_watch_remove(struct bo_server *server, bo_peer *peer);
-/* What the connection does now. */
+/* Record the current activity of the connection. */
 void bo_watch_receiving(struct bo_server *server, bo_peer *peer, bool has_head);
 void bo_watch_responding(struct bo_server *server, bo_peer *peer, bo_exchange *exchange);
 

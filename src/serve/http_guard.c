@@ -1,5 +1,5 @@
-/* Who may send requests: keys, and the headers Host and Origin, which tell a browser's request for this server from one
- * that another site makes the browser send. */
+/* Access control: API keys, and the headers Host and Origin, which identify requests that another site makes a browser
+ * send. */
 #include "http.h"
 #include <string.h>
 #include <strings.h>
@@ -9,7 +9,7 @@ static const char *header(const bo_http_call *call, const char *name)
     return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
 }
 
-/* Compares hashes, so that the time does not depend on how much of a key is right. */
+/* Compares hashes, so that the time does not depend on the number of matching characters. */
 static bool same_key(const bo_prefix_secret *secret, const char *a, const char *b)
 {
     const bo_prefix x = bo_prefix_of_bytes(secret, a, strlen(a)), y = bo_prefix_of_bytes(secret, b, strlen(b));
@@ -32,12 +32,12 @@ static bool check_key(bo_http_call *call, bo_refusal *refusal)
         if (d->key_count && found) call->client.owner = bo_store_owner_of(store, key);
     }
     call->client.id = bo_prefix_of_bytes(secret, client, strlen(client)).words[0];
-    /* A browser sends no key before it knows that it may. */
+    /* Browsers send preflight requests without a key. */
     if (found || (call->route && call->route->open) || bo_guard_is_preflight(call)) return true;
     return bo_refuse(refusal, 401, NULL, "this server needs a key: send the header Authorization: Bearer KEY");
 }
 
-/* The length of the host in "host:port"; brackets belong to it. */
+/* The length of the host in "host:port", including brackets. */
 static size_t host_length(const char *text)
 {
     const char *end = text[0] == '[' ? strchr(text, ']') : NULL;
@@ -52,7 +52,7 @@ static bool is_loopback_name(const char *host, size_t length)
     return length >= 7 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") >= length;
 }
 
-/* A site whose name is made to point to this machine (DNS rebinding) still sends its own name. */
+/* With DNS rebinding, the name of another site resolves to this host, but the header Host still contains that name. */
 static bool check_host(const bo_http_call *call, bo_refusal *refusal)
 {
     const char *host = header(call, MHD_HTTP_HEADER_HOST);

@@ -1,4 +1,4 @@
-/* The table of paths, and their answers. */
+/* The table of routes, and their handlers. */
 #include "http.h"
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static bool send_json(bo_http_response *response)
     return true;
 }
 
-/* ---- the page and the state of the server ------------------------------------------------------------------------ */
+/* ---- playground page and server status --------------------------------------------------------------------------- */
 
 static bool send_file(bo_http_response *response, const char *name, bo_refusal *refusal)
 {
@@ -218,7 +218,7 @@ static bool is_page_file(const char *path)
     return found;
 }
 
-/* Whether the path is that of the route, with an argument if the route takes one. */
+/* True if the path matches the route, with an argument if the route requires one. */
 static bool matches(const bo_route *route, const char *path)
 {
     const size_t length = strlen(route->path);

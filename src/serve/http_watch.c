@@ -1,4 +1,4 @@
-/* The watcher: a thread that notices clients that are gone while their connection is suspended, and connections that
+/* The watcher: a thread that detects clients that disconnect while their connection is suspended, and connections that
  * send their requests too slowly. */
 #include "http.h"
 #include <arpa/inet.h>
@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* For the head of a request; and until a closed connection that sent a part of a request is given up: the rest may be
- * on its way to its HTTP thread. */
+/* Time limits for the head of a request, and for a closed connection with an incomplete request: the rest may still be
+ * on its way to the HTTP thread. */
 enum { HEAD_SECONDS = 60, CLOSED_SECONDS = 1 };
 static const struct timespec PAUSE = {.tv_nsec = 50000000};
 
@@ -21,8 +21,9 @@ static bool waits_longer(const bo_peer *peer, const bo_peer *other)
     return peer->receiving_since > 0 && (!other || peer->receiving_since < other->receiving_since);
 }
 
-/* Whether one more connection of this client may be open, perhaps because another one is closed: of the same client if
- * that has too many, so that a client does not close the connections of others. With the lock. */
+/* Returns true if one more connection of this client may be open. May close another connection for this: one of the
+ * same client if it has too many, so that a client cannot close connections of other clients. Call with the lock held.
+ */
 static bool admit(bo_server *server, const char *client)
 {
     const bo_server_desc *d = server->desc;
@@ -44,8 +45,8 @@ static bool admit(bo_server *server, const char *client)
     return true;
 }
 
-/* The answer to a connection that is one too many. Its HTTP thread receives the whole request and closes the
- * connection: closing it before would discard the answer. */
+/* Refuses a connection beyond the limit. Its HTTP thread receives the whole request before it closes the connection:
+ * closing it earlier would discard the response. */
 static void refuse(int socket)
 {
     static const char body[] =
@@ -62,7 +63,7 @@ static void refuse(int socket)
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
 
-/* Whoever has one IPv6 address has all those of its network: they are one client. */
+/* All addresses of an IPv6 /64 network count as one client. */
 static void describe(const struct sockaddr *address, bo_peer *peer)
 {
     const sa_family_t family = address ? address->sa_family : AF_UNSPEC;
@@ -138,8 +139,8 @@ void bo_watch_responding(bo_server *server, bo_peer *peer, bo_exchange *exchange
     pthread_mutex_unlock(&server->lock);
 }
 
-/* What happens to a connection. A client that closes its side does not wait for an answer. libmicrohttpd does not
- * notice the end of a request that arrives in pieces and is never completed. */
+/* Cancels the exchange of a client that has closed its side, or shuts down a connection that is late. libmicrohttpd
+ * does not detect the end of a request that arrives in pieces and is never completed. */
 static void update_peer(const bo_server *server, bo_peer *peer, bool closed, double now)
 {
     const double timeout = server->desc->timeout;
@@ -156,7 +157,7 @@ static void update_peer(const bo_server *server, bo_peer *peer, bool closed, dou
         shutdown(peer->socket, SHUT_RDWR); /* its HTTP thread closes it */
 }
 
-/* Asks for the state of all sockets at once. */
+/* Polls all sockets in one call. */
 static void poll_peers(bo_server *server, struct pollfd *polls, size_t capacity)
 {
     const double now = bo_seconds();

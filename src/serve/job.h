@@ -1,4 +1,4 @@
-/* A job: one sequence that the scheduler reads, and continues. */
+/* A job: one sequence that the scheduler reads and continues. */
 #ifndef BO_SERVE_JOB_H
 #define BO_SERVE_JOB_H
 
@@ -7,10 +7,10 @@
 
 enum { BO_MAX_TOP = 20 }; /* most likely tokens per token */
 
-/* A token with its log probability, if the job asks for them. */
+/* A token with its log probability, if the job requests it. */
 typedef struct bo_job_token {
     int32_t id;
-    bool scored;    /* false: no log probability, because nothing precedes the token or none is wanted */
+    bool scored;    /* false: no log probability, because nothing precedes the token or none was requested */
     bool of_prompt; /* false: generated */
     float logprob;
     size_t top_count;
@@ -20,13 +20,13 @@ typedef struct bo_job_token {
 
 typedef enum bo_job_end {
     BO_JOB_RUNNING = 0,
-    BO_JOB_STOP,     /* an end token, or the receiver asked for no more */
+    BO_JOB_STOP,     /* an end token, or the receiver stopped the job */
     BO_JOB_LENGTH,   /* the maximum number of tokens, or the end of the context */
-    BO_JOB_CANCELED, /* the client is gone */
+    BO_JOB_CANCELED, /* the client has disconnected */
     BO_JOB_TIMEOUT,
     BO_JOB_STOPPING, /* the server stops */
     BO_JOB_FAILED,
-    BO_JOB_BAD_STATE /* the state that it starts from cannot be loaded */
+    BO_JOB_BAD_STATE /* the initial state cannot be loaded */
 } bo_job_end;
 
 typedef struct bo_bias {
@@ -34,23 +34,23 @@ typedef struct bo_bias {
     float amount;
 } bo_bias;
 
-/* Who sent a request. */
+/* The sender of a request. */
 typedef struct bo_client {
-    uint64_t id;     /* a hash of the key or address: clients share slots fairly */
+    uint64_t id;     /* a hash of the key or address; slots are shared fairly among clients */
     bo_prefix owner; /* of the client's states (bo_store_owner_of) */
 } bo_client;
 
 typedef struct bo_job bo_job;
 
-/* The first part is filled in by the maker, who frees what it points to after `done`. The scheduler calls `token` and
- * `done` on its own thread and does not touch the job after `done`. */
+/* The creator fills in the first part and frees what it points to after `done`. The scheduler calls `token` and `done`
+ * on its thread and does not access the job after `done`. */
 struct bo_job {
-    const int32_t *prompt; /* the tokens to read, at least one; with `start`, those after its tokens read */
+    const int32_t *prompt; /* the tokens to read, at least one; with `start`, those that follow its tokens */
     size_t prompt_count;
     const bo_prefix *chain; /* prompt_count + 1 hashes: of the start, and after each token */
     bo_snapshot *start;     /* NULL: an empty text */
     bool embed;             /* compute the mean of the hidden states; nothing is generated */
-    bool score_prompt;      /* report log probabilities of the prompt, too */
+    bool score_prompt;      /* also report log probabilities of the prompt */
     size_t max_tokens;      /* to generate; 0: the last token of the prompt is not read */
     int top;                /* most likely tokens to report; -1: no log probabilities */
     bo_sampler *sampler;    /* NULL only if nothing is generated */
@@ -59,11 +59,11 @@ struct bo_job {
     double presence_penalty, frequency_penalty;
     bool ignore_end;
     int32_t end_token; /* ends the text in addition to those of the model; -1: none */
-    bool keep_state;   /* make `state` */
+    bool keep_state;   /* create `state` */
     bool keep_end;     /* the state includes the end token */
     bo_client client;
     double deadline; /* of bo_seconds() */
-    /* Returns false if no more tokens are wanted. */
+    /* Returns false to stop the job. */
     bool (*token)(bo_context *context, bo_job *job, const bo_job_token *token);
     void (*done)(bo_context *context, bo_job *job);
     void *user;
@@ -73,11 +73,11 @@ struct bo_job {
     /* Results, valid in `done`. */
     bo_job_end end;
     char message[256];  /* FAILED, BAD_STATE; or `overflowed` */
-    bool overflowed;    /* keep_state: the numbers of the state are not finite, so there is none */
+    bool overflowed;    /* keep_state: there is no state, because it would contain NaN or infinity */
     size_t cached;      /* tokens of the prompt that were found in the prefix cache */
     size_t generated;   /* tokens that were generated */
-    bo_snapshot *state; /* keep_state: released by the maker; NULL if it could not be made */
-    double *embedding;  /* embed: given by the maker, `width` numbers */
+    bo_snapshot *state; /* keep_state: released by the creator; NULL if it could not be created */
+    double *embedding;  /* embed: memory of the creator, `width` numbers */
 
     /* Private to the scheduler. */
     bo_job *next;

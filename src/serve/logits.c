@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-/* log Σ exp(x), in lanes that the compiler vectorizes. */
+/* log Σ exp(x), in parallel sums that the compiler vectorizes. */
 static double log_sum_exp(const float *logits, size_t vocab, float top)
 {
     enum { LANES = 8 };
@@ -76,7 +76,7 @@ static void adjust(const bo_job *job, const bo_occurrences *occurrences, float *
     for (size_t i = 0; i < job->bias_count; i++) logits[job->biases[i].id] += job->biases[i].amount;
 }
 
-/* The log probability is that of the model, before penalties, bias and temperature. */
+/* Log probabilities are those of the model, before penalties, bias and temperature. */
 void bo_choose_token(const bo_job *job, const bo_occurrences *occurrences, float *logits, float *scratch, size_t vocab,
                      bo_job_token *out)
 {

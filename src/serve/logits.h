@@ -4,10 +4,10 @@
 
 #include "job.h"
 
-/* Fills in the log probability of token->id, and the `top` most likely tokens (those with the lowest ids among equals).
- * The logits are not changed. */
+/* Fills in the log probability of token->id and the `top` most likely tokens (ties: lower ids first). Does not change
+ * the logits. */
 void bo_score_token(const float *logits, size_t vocab, int top, bo_job_token *token);
-/* The tokens that a job has generated, each once, with the number of its occurrences; for its penalties. */
+/* The distinct tokens that a job has generated, with their numbers of occurrences, for penalties. */
 typedef struct bo_occurrence {
     int32_t id;
     uint32_t times;
@@ -18,8 +18,8 @@ typedef struct bo_occurrences {
 } bo_occurrences;
 bo_status bo_occurrences_add(bo_context *context, bo_occurrences *occurrences, int32_t id);
 
-/* Chooses the next token of a job. Overwrites the logits, except if it reports log probabilities: then `room`, which
- * has space for as many numbers, is overwritten. */
+/* Chooses the next token of a job. Overwrites the logits or, if the job reports log probabilities, `scratch`, which
+ * must have `vocab` elements. */
 void bo_choose_token(const bo_job *job, const bo_occurrences *occurrences, float *logits, float *scratch, size_t vocab,
                      bo_job_token *out);
 

@@ -18,17 +18,17 @@ enum {
     ALL = TEXT | EMBEDDING | TOKENIZE | DETOKENIZE | STATE
 };
 
-/* A member that no code reads. `values`: the values, as JSON, with which the answer is what the client asks for; "":
- * there is none; NULL: any value, because the member never changes the answer. */
+/* A member that no code reads. `values`: the values, as JSON, that are accepted because the response is as requested;
+ * "": none; NULL: all, because the member never changes the response. */
 typedef struct member_rule {
     const char *name;
     unsigned kinds;
     const char *values;
 } member_rule;
 
-/* docs/reference/http.md lists them, and which programs define them. */
+/* docs/reference/http.md lists these members and the programs that define them. */
 static const member_rule rules[] = {
-    /* who asks, and how the request is accounted for, scheduled and cached */
+    /* the sender, accounting, scheduling and caching */
     {"model", ALL, NULL},
     {"user", ALL, NULL},
     {"metadata", ALL, NULL},
@@ -42,7 +42,7 @@ static const member_rule rules[] = {
     {"cache_prompt", TEXT, NULL},
     {"id_slot", TEXT, NULL},
     {"prediction", CHAT, NULL},
-    /* settings of what is refused below, or of what never occurs */
+    /* settings of features that are refused below or never occur */
     {"parallel_tool_calls", CHAT, NULL},
     {"include_reasoning", CHAT, NULL},
     {"guided_decoding_backend", TEXT, NULL},
@@ -58,7 +58,7 @@ static const member_rule rules[] = {
     {"dry_penalty_last_n", TEXT, NULL},
     {"dry_sequence_breakers", TEXT, NULL},
     {"return_token_strs", TOKENIZE, NULL},
-    /* the form of the answer */
+    /* the form of the response */
     {"response_format", TEXT, "{\"type\": \"text\"}"},
     {"tool_choice", MESSAGES, "\"none\", \"auto\""},
     {"functions", CHAT, "[]"},
@@ -96,7 +96,7 @@ static const member_rule rules[] = {
     {"xtc_probability", TEXT, "0"},
     {"dry_multiplier", TEXT, "0"},
     {"samplers", TEXT, ""},
-    /* the tokens that are read */
+    /* the tokens to read */
     {"truncate_prompt_tokens", TEXT | EMBEDDING, ""},
     {"add_special_tokens", COMPLETION | EMBEDDING, "true"},
     {"add_special_tokens", CHAT, "false"},
@@ -105,7 +105,7 @@ static const member_rule rules[] = {
     {"add_generation_prompt", MESSAGES, "true"},
     {"continue_final_message", MESSAGES, "false"},
     {"cache_salt", ALL, ""},
-    /* what the answer contains */
+    /* the contents of the response */
     {"echo", CHAT, "false"},
     {"skip_special_tokens", TEXT, "true"},
     {"return_tokens_as_token_ids", TEXT, "false"},
@@ -131,7 +131,7 @@ void bo_members_add(bo_member_names *read, const char *name)
     read->items[read->count++] = name;
 }
 
-/* A program before the server, such as a proxy that checks requests, may read the other value. */
+/* A proxy that checks requests may use the other value of a repeated member. */
 static bool occurs_before(const bo_json *body, const bo_json *item)
 {
     for (const bo_json *before = body->child; before != item; before = before->next)
@@ -139,7 +139,7 @@ static bool occurs_before(const bo_json *body, const bo_json *item)
     return false;
 }
 
-/* Refuses a member of any name, of which the message shows whole characters. */
+/* Refuses a member. The message shows at most 64 bytes of its name, without partial characters. */
 static bool refuse_name(const char *name, const char *why, bo_refusal *refusal)
 {
     const size_t length = strlen(name), shown = bo_utf8_valid(name, length < 64 ? length : 64);
@@ -148,7 +148,7 @@ static bool refuse_name(const char *name, const char *why, bo_refusal *refusal)
 
 bool bo_members_check_names(const bo_json *body, bo_refusal *refusal)
 {
-    enum { MAX_MEMBERS = 256 }; /* more than there are names */
+    enum { MAX_MEMBERS = 256 }; /* more than the number of known names */
     size_t count = 0;
     for (const bo_json *item = body->child; item; item = item->next) {
         if (++count > MAX_MEMBERS)
@@ -195,8 +195,8 @@ static bool check_member(const bo_json *item, bo_request_kind kind, const bo_mem
     if (bo_json_is(item, BO_JSON_NULL) || was_read(read, item->key)) return true;
     const member_rule *rule = find_rule(item->key, kind);
     if (!rule)
-        return refuse_name(
-            item->key, "requests of this kind have no such member; /openapi.json lists those that they have", refusal);
+        return refuse_name(item->key, "requests of this kind have no such member; /openapi.json lists the members",
+                           refusal);
     return !rule->values || check_value(item, rule->values, refusal);
 }
 

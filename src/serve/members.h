@@ -1,5 +1,5 @@
-/* The members of requests that are not read: those without an effect on the answer, and those that would change it in a
- * way that the server does not support. */
+/* Members of requests that are not read: those without an effect on the response, and those whose effect is not
+ * supported. */
 #ifndef BO_SERVE_MEMBERS_H
 #define BO_SERVE_MEMBERS_H
 
@@ -12,12 +12,11 @@ typedef struct bo_member_names {
 } bo_member_names;
 
 void bo_members_add(bo_member_names *read, const char *name);
-/* Before members are searched: refuses a body with too many of them, or with one that occurs twice. */
+/* Refuses a body with too many members or with a repeated member. Call it before members are looked up. */
 bool bo_members_check_names(const bo_json *body, bo_refusal *refusal);
-/* Whether an object has at most 64 members. Objects are searched from their start, so that many members would take
- * quadratic time. */
+/* True if an object has at most 64 members. Lookups are linear, so many members would take quadratic time. */
 bool bo_members_are_few(const bo_json *object);
-/* Refuses members other than those `read` that are unknown, or whose value has an effect that is not supported. */
+/* Refuses members that are not in `read` and are unknown or have an unsupported value. */
 bool bo_members_check(const bo_json *body, bo_request_kind kind, const bo_member_names *read, bo_refusal *refusal);
 
 #endif

@@ -1,5 +1,5 @@
-/* Hashes of the tokens that were read: a chain, in which the hash of a text follows from that of the text without its
- * last token. It is keyed by a secret, so that nobody can construct two texts with the same hash. */
+/* Hashes of token sequences: a chain in which the hash of a sequence is computed from the hash of all but its last
+ * token. The hashes are keyed with a secret, so that nobody can construct two sequences with the same hash. */
 #ifndef BO_SERVE_PREFIX_H
 #define BO_SERVE_PREFIX_H
 
@@ -22,7 +22,7 @@ bo_prefix bo_prefix_of_bytes(const bo_prefix_secret *secret, const void *bytes, 
 enum { BO_PREFIX_DIGITS = 32 };
 void bo_prefix_format(bo_prefix prefix, char out[BO_PREFIX_DIGITS + 1]); /* hexadecimal */
 
-/* Random bytes of the system. False if there are none. */
+/* Gets random bytes from the system. False: there are none. */
 bool bo_random_bytes(void *out, size_t count);
 
 #endif

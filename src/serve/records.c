@@ -1,4 +1,4 @@
-/* Tokens of an answer with their log probabilities, as JSON. */
+/* Generated tokens with their log probabilities, as JSON. */
 #include "choice.h"
 #include "../text/unicode.h"
 #include <stdio.h>
@@ -21,7 +21,7 @@ static bo_status reserve(bo_context *context, void **items, size_t *capacity, si
 {
     if (needed <= *capacity) return BO_OK;
     const size_t larger = 2 * *capacity + needed + 16;
-    void *block = bo_realloc(context, *items, larger, size, "tokens of an answer");
+    void *block = bo_realloc(context, *items, larger, size, "generated tokens");
     if (!block) return BO_MEMORY;
     *items = block;
     *capacity = larger;
@@ -95,14 +95,14 @@ void bo_token_write_name(const bo_service *service, int32_t id, bo_json_text *ou
 
 static void write_logprob(bo_json_text *out, bool scored, float logprob)
 {
-    const double lowest = -9999; /* of a token with probability 0, as other servers write it */
+    const double lowest = -9999; /* of a token with probability 0, as in other servers */
     if (scored)
         bo_json_number(out, (double)logprob > lowest ? (double)logprob : lowest);
     else
         bo_json_raw(out, "null");
 }
 
-/* Whether an earlier token of the list has the same name. */
+/* True if an earlier token of the list has the same name. */
 static bool is_repeated(const bo_service *service, const bo_top *tops, size_t index)
 {
     size_t bytes, other_bytes;
@@ -114,8 +114,8 @@ static bool is_repeated(const bo_service *service, const bo_top *tops, size_t in
     return false;
 }
 
-/* The most likely tokens as an object of names with log probabilities, or ids. A name that two tokens share is written
- * once, for the more likely one. */
+/* Writes the most likely tokens as an object that maps names to log probabilities, or to ids. A name that two tokens
+ * share is written once, for the more likely token. */
 static void write_top_object(const bo_service *service, const bo_choice_records *r, const bo_record *record, bool ids,
                              bo_json_text *out)
 {

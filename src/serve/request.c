@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Drops the part of a character at the end of a text that was cut. */
+/* Drops a partial character at the end of a truncated text. */
 static void trim_character(char *text)
 {
     size_t length = strlen(text), start = length;
@@ -38,7 +38,7 @@ bool bo_state_id_is_valid(const char *id)
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
-/* A body while it is read. */
+/* The state of reading a body. */
 typedef struct reader {
     bo_context *context;
     const bo_json *body;
@@ -48,7 +48,7 @@ typedef struct reader {
     bo_member_names *read;
 } reader;
 
-/* The member of this name; NULL: absent or null. */
+/* Returns the member of this name; NULL: absent or null. */
 static const bo_json *member(const reader *r, const char *name)
 {
     const bo_json *item = bo_json_member(r->body, name);
@@ -127,7 +127,7 @@ static bool read_prompt(const reader *r, const char *name, const bo_json *item, 
     return copy_text(r, item->text, &out->text);
 }
 
-/* Whether the value is a list of prompts, and not one prompt. */
+/* True if the value is a list of prompts, not one prompt. */
 static bool is_list(const bo_json *item)
 {
     return bo_json_is(item, BO_JSON_ARRAY) && item->child && !bo_json_is(item->child, BO_JSON_NUMBER);
@@ -160,7 +160,7 @@ static bool read_prompts(const reader *r, const char *name, bool several, bool r
 
 /* ---- conversations ----------------------------------------------------------------------------------------------- */
 
-/* The text of {"type": "text", "text": …}, in which the type may be absent; NULL: it is something else. */
+/* Returns the text of {"type": "text", "text": …}; the type may be absent. NULL: the part has another form. */
 static const char *text_of_part(const bo_json *part)
 {
     const bo_json *type = bo_json_member(part, "type");
@@ -168,8 +168,8 @@ static const char *text_of_part(const bo_json *part)
     return bo_json_text_or_null(bo_json_member(part, "text"));
 }
 
-/* The text of a message: a text, the texts of its parts, or nothing for null. NULL: it is none of them; freed with
- * free. */
+/* Returns the content of a message as one text: a text, the joined texts of its parts, or "" for null. NULL: another
+ * type. Free with free. */
 static char *content_of(const bo_json *content)
 {
     const bo_json *part;
@@ -205,7 +205,7 @@ static bool no_json_memory(const reader *r)
     return bo_refuse(r->refusal, 500, NULL, "there is no memory for the conversation");
 }
 
-/* Adds a member, which then belongs to the object, also after a failure. */
+/* Adds a member. The object takes ownership of it; after a failure it is deleted. */
 static bool add_member(bo_json *object, const char *name, bo_json *item)
 {
     if (item && bo_json_put(object, name, item)) return true;
@@ -213,7 +213,7 @@ static bool add_member(bo_json *object, const char *name, bo_json *item)
     return false;
 }
 
-/* Checks the messages and makes each content one text. */
+/* Checks the messages and converts each content to one text. */
 static bool normalize_messages(const reader *r, bo_json *messages)
 {
     bo_json *message;
@@ -240,7 +240,7 @@ static bool normalize_messages(const reader *r, bo_json *messages)
     return true;
 }
 
-enum { NAME_BYTES = 128 }; /* of a variable of a template, with its NUL */
+enum { NAME_BYTES = 128 }; /* maximum name of a template variable, including NUL */
 
 static bool has_short_names(const bo_json *object)
 {
@@ -249,7 +249,7 @@ static bool has_short_names(const bo_json *object)
     return true;
 }
 
-/* Moves a member from one object into another, unless it has one of this name. False: no memory. */
+/* Moves a member from one object to another, unless the other has a member of this name. False: out of memory. */
 static bool move_member(bo_json *from, bo_json *to, bo_json *item)
 {
     char name[NAME_BYTES];
@@ -280,7 +280,8 @@ static bool collect_variables(const reader *r, bo_json *body, bo_json *variables
     return done;
 }
 
-/* Nothing constrains the arguments of calls. With tool_choice "none" there are none. */
+/* Strict tools are not supported, because the arguments of calls are not constrained. With tool_choice "none" there are
+ * no calls. */
 static bool tools_are_strict(const bo_json *tools, const char *choice)
 {
     const bo_json *tool;
@@ -296,7 +297,7 @@ static bool tools_are_strict(const bo_json *tools, const char *choice)
 
 static bool read_messages(const reader *r)
 {
-    bo_json *body = (bo_json *)(uintptr_t)r->body; /* the body belongs to this call, and is not read again */
+    bo_json *body = (bo_json *)(uintptr_t)r->body; /* the body belongs to this call and is not read again */
     const bo_json *more = member(r, "chat_template_kwargs"), *tools = member(r, "tools");
     if (!member(r, "messages")) return bo_refuse(r->refusal, 400, "messages", "messages is required");
     if (more && (!bo_json_is(more, BO_JSON_OBJECT) || !bo_members_are_few(more) || !has_short_names(more)))
@@ -362,7 +363,7 @@ static bool read_stops(const reader *r)
 static bool read_top_k(const reader *r)
 {
     const bo_json *item = member(r, "top_k");
-    if (bo_json_is(item, BO_JSON_NUMBER) && item->number == -1) return true; /* all, in the words of other servers */
+    if (bo_json_is(item, BO_JSON_NUMBER) && item->number == -1) return true; /* other servers use -1 for all */
     return read_whole(r, "top_k", 0, 1 << 30, &r->out->sampling.top_k);
 }
 
@@ -475,7 +476,7 @@ static bool read_max_tokens(const reader *r)
     return q->kind != BO_REQUEST_CHAT || read_whole(r, "max_completion_tokens", 0, MAX_TOKENS, &q->max_tokens);
 }
 
-/* `best_of` continuations are not compared: the answer is right if there is nothing to choose. */
+/* Continuations are not compared, so `best_of` is supported only if there is nothing to choose. */
 static bool read_n(const reader *r)
 {
     bo_request *q = r->out;
@@ -558,8 +559,7 @@ static size_t skip_digits(const char *text, size_t size, size_t at)
     return at;
 }
 
-/* The end of the number that starts here (RFC 8259, section 6); 0: it is not written as JSON requires, such as 01 or
- * 1. */
+/* Returns the end of the number at `at` (RFC 8259, section 6). 0: it is not valid JSON, such as 01 or 1. */
 static size_t number_end(const char *text, size_t size, size_t at)
 {
     const size_t whole = at + (text[at] == '-');
@@ -579,7 +579,7 @@ static size_t number_end(const char *text, size_t size, size_t at)
     return end;
 }
 
-/* The JSON parser accepts some numbers that are not JSON. */
+/* The JSON parser accepts some numbers that are not valid JSON. */
 static bool has_wrong_number(const char *text, size_t size)
 {
     bool quoted = false;
@@ -597,7 +597,7 @@ static bool has_wrong_number(const char *text, size_t size)
     return false;
 }
 
-/* Whether a text of the JSON contains a control character that is not escaped. */
+/* True if a string of the JSON contains an unescaped control character. */
 static bool has_raw_control(const char *text, size_t size)
 {
     bool quoted = false;
@@ -621,7 +621,7 @@ bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *bod
     if (memchr(body, 0, size) || bo_json_has_nul(body, size))
         return bo_refuse(refusal, 400, NULL, "a text contains NUL, which is not supported");
     if (has_raw_control(body, size))
-        return bo_refuse(refusal, 400, NULL, "a text of the JSON has a control character that is not escaped");
+        return bo_refuse(refusal, 400, NULL, "a string of the JSON has a control character that is not escaped");
     if (has_wrong_number(body, size)) return bo_refuse(refusal, 400, NULL, "a number of the JSON is malformed");
     if (bo_json_parse(context, "body", body, size, DEPTH, &json) != BO_OK)
         return bo_refuse(refusal, 400, NULL, "%s", bo_context_error(context));

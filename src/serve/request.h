@@ -1,15 +1,15 @@
-/* Requests: the JSON of a body, checked and with defaults filled in. */
+/* Requests: parsed and checked JSON bodies with defaults filled in. */
 #ifndef BO_SERVE_REQUEST_H
 #define BO_SERVE_REQUEST_H
 
 #include "../io/json.h"
 #include "job.h"
 
-/* What is wrong with a request; `status` is an HTTP status. */
+/* An error of a request; `status` is an HTTP status. */
 typedef struct bo_refusal {
     int status;
     char message[400];
-    char param[64]; /* the member; "": none */
+    char param[64]; /* name of the member; "": none */
 } bo_refusal;
 
 /* Fills in a refusal and returns false, so that a function can end with `return bo_refuse(...)`. */
@@ -24,7 +24,7 @@ typedef enum bo_request_kind {
     BO_REQUEST_STATE
 } bo_request_kind;
 
-/* A text, or tokens: one of them. */
+/* Either a text or tokens. */
 typedef struct bo_prompt {
     char *text; /* NULL: tokens */
     size_t bytes;
@@ -36,7 +36,7 @@ typedef enum bo_state_return { BO_STATE_NONE, BO_STATE_DATA, BO_STATE_ID } bo_st
 
 enum { BO_REQUEST_MAX_STOPS = 16, BO_REQUEST_MAX_N = 128, BO_REQUEST_MAX_INPUTS = 2048 };
 
-/* Freed with bo_request_free. */
+/* Free with bo_request_free. */
 typedef struct bo_request {
     bo_request_kind kind;
     bo_prompt *prompts;
@@ -55,10 +55,10 @@ typedef struct bo_request {
     char *state;                  /* id; NULL: none */
     char *state_data;             /* base64; NULL: none */
     bo_state_return return_state; /* return_state */
-    size_t dimensions;            /* embeddings; 0: not given */
+    size_t dimensions;            /* embeddings; 0: default */
 } bo_request;
 
-/* Parses a body. `vocab`: tokens are below it. */
+/* Parses a body. Tokens must be below `vocab`. */
 bool bo_request_parse(bo_context *context, bo_request_kind kind, const char *body, size_t size, size_t vocab,
                       bo_request *out, bo_refusal *refusal);
 void bo_request_free(bo_request *request);

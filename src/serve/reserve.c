@@ -15,7 +15,7 @@ void bo_reservations_close(bo_reservations *r)
     free(r->items);
 }
 
-/* The record of a client, which is made if there is none. NULL: no memory. */
+/* Finds or creates the record of a client. NULL: out of memory. */
 static bo_reserved *find_client(bo_reservations *r, uint64_t client)
 {
     for (size_t i = 0; i < r->count; i++)
@@ -31,8 +31,9 @@ static bo_reserved *find_client(bo_reservations *r, uint64_t client)
     return &r->items[r->count++];
 }
 
-/* `others`: bytes of other reservations, of the same client and of all. A request that begins alone is never refused,
- * but it may not grow beyond all: the texts of one request can have any number of states. */
+/* `client_bytes` and `total_bytes`: bytes of other reservations, of the same client and of all clients. A first
+ * reservation is never refused if nothing else is reserved, but it may not grow beyond the limit: one request can have
+ * any number of states. */
 static bool fits(const bo_reservations *r, size_t reserved, size_t client_bytes, size_t total_bytes, size_t bytes)
 {
     if (client_bytes > 0 && (bytes > r->limit / 2 || client_bytes > r->limit / 2 - bytes)) return false;

@@ -1,4 +1,4 @@
-/* The scheduler: the queue, which jobs get a slot, and the loop. */
+/* The scheduler: the queue, the assignment of slots, and the main loop. */
 #include "scheduler.h"
 #include "slots.h"
 #include "../model/lanes.h"
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* `first` to `last` is the queue, oldest first. It and `stopping` are guarded by the lock. The slots belong to the
+/* `first` to `last` is the queue, oldest first. The lock guards the queue and `stopping`. The slots belong to the
  * thread that runs the scheduler. */
 struct bo_scheduler {
     bo_scheduler_desc desc;
@@ -21,7 +21,7 @@ struct bo_scheduler {
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
-/* Called from several threads: each call has its own context. */
+/* Called from several threads, so each call creates a context. */
 static bool accepts(void *user, const void *bytes, size_t size)
 {
     const bo_scheduler *scheduler = user;
@@ -146,8 +146,8 @@ static size_t slots_of_client(const bo_scheduler *scheduler, uint64_t client)
     return count;
 }
 
-/* The job that gets the next slot: of the client with the fewest slots, the oldest. NULL: none can start now. A job
- * that waits for memory is not overtaken, so that its turn comes. */
+/* Returns the job for the next slot: the oldest job of the client with the fewest slots. NULL: none can start now.
+ * Other jobs do not overtake a job that waits for memory. */
 static bo_job *next_job(bo_scheduler *scheduler)
 {
     bo_job *best = NULL, *before_best = NULL, *before = NULL;
@@ -164,7 +164,7 @@ static bo_job *next_job(bo_scheduler *scheduler)
     return best;
 }
 
-/* A queued job that was canceled or whose time is over; NULL: none. */
+/* Removes and returns a queued job that was canceled or has timed out; NULL: none. */
 static bo_job *next_expired(bo_scheduler *scheduler, double now)
 {
     for (bo_job *job = scheduler->first, *before = NULL; job; before = job, job = job->next)
@@ -203,7 +203,7 @@ static void admit(bo_context *context, bo_scheduler *scheduler)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* Waits until a job arrives, for at most a fifth of a second. */
+/* Waits for a job, for at most 0.2 seconds. */
 static void wait_for_jobs(bo_scheduler *scheduler)
 {
     enum { WAIT_NS = 200000000, SECOND_NS = 1000000000 };
@@ -235,7 +235,7 @@ static bool is_idle(bo_scheduler *scheduler)
     return idle;
 }
 
-/* Finishes what runs and waits in the queue within the grace period; then ends it. */
+/* Finishes running and queued jobs within the grace period, then ends the remaining ones. */
 static void drain(bo_context *context, bo_scheduler *scheduler)
 {
     const double end = bo_seconds() + scheduler->desc.grace;

@@ -1,4 +1,4 @@
-/* A server that answers HTTP requests with a language model (docs/reference/http.md). Only the program links it.
+/* An HTTP server for a language model (docs/reference/http.md). Only the program links it.
  *
  *     bo_server *server;
  *     bo_server_create(context, &(bo_server_desc){.model = model, .directory = "model", …}, &server);
@@ -14,21 +14,21 @@
 
 typedef struct bo_server bo_server;
 
-/* All fields are required, except where a default is named. Everything must outlive the server. */
+/* All fields are required unless a default is stated. All pointers must outlive the server. */
 typedef struct bo_server_desc {
     const bo_model *model;
-    const char *directory; /* of the model: its chat template and its name */
+    const char *directory; /* directory of the model, for its chat template and its name */
     const char *host;      /* an address such as "127.0.0.1" or "::1" */
     int port;              /* 0: chosen by the system */
     bool open;             /* allow an address that is not loopback without keys */
     const char *const *keys;
     size_t key_count;   /* 0: requests need no key */
-    const char *origin; /* another site whose pages may send requests (CORS); NULL: none */
-    size_t slots;       /* sequences that are generated at a time; 0: as many as fit, at most BO_SLOTS_DEFAULT */
-    size_t capacity; /* attention that keeps every key: maximum tokens of a conversation; 0: the context of the model */
-    size_t queue;    /* sequences that may wait for a slot */
-    size_t connections;        /* open connections */
-    size_t client_connections; /* of one address */
+    const char *origin; /* origin of another site whose pages may send requests (CORS); NULL: none */
+    size_t slots;       /* maximum concurrent sequences; 0: as many as fit, at most BO_SLOTS_DEFAULT */
+    size_t capacity;    /* attention with a KV cache: maximum tokens of a conversation; 0: the context of the model */
+    size_t queue;       /* maximum sequences that wait for a slot */
+    size_t connections; /* maximum open connections */
+    size_t client_connections; /* maximum open connections per address */
     size_t max_body;           /* bytes */
     size_t max_prompt;         /* tokens */
     double timeout;            /* seconds of a request */
@@ -41,18 +41,18 @@ typedef struct bo_server_desc {
     void *user;
 } bo_server_desc;
 
-/* Listens. BO_MEMORY if the slots do not fit; BO_IO if the address is in use; BO_INVALID if it is not loopback and
- * there are no keys. */
+/* Creates a server and starts to listen. BO_MEMORY: the slots do not fit. BO_IO: the address is in use. BO_INVALID: the
+ * address is not loopback and there are no keys. */
 bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_server **out);
 const char *bo_server_address(const bo_server *server); /* "http://127.0.0.1:8080" */
-/* Files of the cache directory that were discarded because they are damaged, that belong to other models, and whose
- * states belong to no key in use. */
+/* Counts files of the cache directory: damaged files that were discarded, files of other models, and files whose states
+ * belong to no current key. */
 void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign, size_t *unowned);
-/* What the states of running texts take. */
+/* Returns the memory of the states of running sequences. */
 const bo_slots_memory *bo_server_memory(const bo_server *server);
-/* Bytes of the state of a conversation of this number of tokens. */
+/* Returns the bytes of the state of a conversation of this number of tokens. */
 size_t bo_server_state_bytes(const bo_server *server, size_t tokens);
-/* Answers requests until desc.stop; computes on the calling thread with the threads of the context. */
+/* Serves requests until desc.stop returns true. Computes on the calling thread with the threads of the context. */
 bo_status bo_server_run(bo_context *context, bo_server *server);
 void bo_server_destroy(bo_server *server);
 

@@ -14,7 +14,7 @@
 
 enum { HTTP_THREADS = 4, IDLE_SECONDS = 60, HEAD_BYTES = 32 << 10, BLOCK = 32 << 10 };
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
+/* ---- responses --------------------------------------------------------------------------------------------------- */
 
 static void add_headers(const bo_http_call *call, struct MHD_Response *response, const char *type, bool page)
 {
@@ -39,7 +39,7 @@ static enum MHD_Result queue(bo_http_call *call, int status, struct MHD_Response
         bo_route_methods(call->path, methods, sizeof methods);
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, methods);
     }
-    /* What follows a head that was refused may not be a request. */
+    /* After a refused head, the remaining bytes may not be a request. */
     if (call->refusal.status) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     const enum MHD_Result result = MHD_queue_response(call->connection, (unsigned)status, response);
     MHD_destroy_response(response);
@@ -98,15 +98,16 @@ static enum MHD_Result send_body(bo_http_call *call)
     if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
     const int status = bo_exchange_finish(context, call->exchange, &body, &size);
     bo_context_destroy(context);
-    if (!body) return send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the answer"});
-    /* The exchange outlives the response: it is released when the call is completed. */
+    if (!body)
+        return send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the response"});
+    /* The exchange is released when the call is complete, so it outlives the response. */
     struct MHD_Response *response =
         MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
     if (response) add_headers(call, response, "application/json", false);
     return queue(call, status, response);
 }
 
-/* The answer of an exchange that has ended, or a stream; otherwise the connection sleeps. */
+/* Sends the response of an exchange that has ended, or a stream. Otherwise the connection is suspended. */
 static enum MHD_Result send_exchange(bo_http_call *call)
 {
     if (bo_exchange_streams(call->exchange)) return send_stream(call);
@@ -135,7 +136,7 @@ static int count_headers(const bo_http_call *call, const char *name)
     return counted.count;
 }
 
-/* A proxy in front of the server must see the same requests as the server. */
+/* A proxy must find the same request boundaries as the server (request smuggling). */
 static bool check_framing(const bo_http_call *call, bo_refusal *refusal)
 {
     const int hosts = count_headers(call, MHD_HTTP_HEADER_HOST);
@@ -224,7 +225,7 @@ static void append_body(bo_http_call *call, const char *data, size_t size)
     call->size += size;
 }
 
-/* A server that is stopping does not wait for an expensive chat template: the request would be refused after it. */
+/* While the server is stopping, chat templates are canceled: the request would be refused anyway. */
 static bool should_continue(void *user, const char *what, double done, double total)
 {
     const bo_server *server = user;
@@ -250,7 +251,7 @@ static enum MHD_Result handle_call(bo_http_call *call)
     else if (call->exchange)
         result = send_exchange(call);
     else if (response.text.failed)
-        result = send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the answer"});
+        result = send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the response"});
     else
         result = send_response(call, &response);
     bo_free(response.text.bytes);
@@ -277,15 +278,15 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
         return MHD_YES;
     }
     if (is_refused(call)) return MHD_NO;
-    if (call->exchange) return send_exchange(call); /* woken */
+    if (call->exchange) return send_exchange(call); /* resumed */
     if (call->refusal.status) return send_refusal(call, &call->refusal);
     return handle_call(call);
 }
 
 /* ---- the end of a request ---------------------------------------------------------------------------------------- */
 
-/* A reader that is slow or gone must not stop the server: lines that cannot be written at once are lost. A line is
- * short enough for a pipe that is ready. */
+/* A log reader that is slow or has exited must not block the server: lines that cannot be written immediately are
+ * dropped. A line is short enough for one write to a ready pipe. */
 static void write_line(int file, const char *line, size_t length)
 {
     struct pollfd ready = {.fd = file, .events = POLLOUT};
@@ -361,7 +362,7 @@ static void notify_connection(void *user, struct MHD_Connection *connection, voi
     *context = bo_watch_add(server, fd, client ? client->client_addr : NULL);
 }
 
-/* A path with an escaped NUL stays as it is, and so is no path of the table: unescaped it would be another path. */
+/* A path with an escaped NUL is not unescaped, so that no route matches. Unescaped, it would be another path. */
 static size_t unescape(void *user, struct MHD_Connection *connection, char *text)
 {
     (void)user, (void)connection;
@@ -397,8 +398,8 @@ static bo_status listen_at(bo_context *context, bo_server *server, const struct 
     server->loopback = is_loopback(at->ai_addr);
     if (!server->loopback && !d->key_count && !d->open)
         return bo_fail(context, BO_INVALID,
-                       "the address %s can be reached from other machines: give --api-key-file FILE, or --no-key to "
-                       "let everyone use the server",
+                       "the address %s can be reached from other hosts: give --api-key-file FILE, or --no-key to allow "
+                       "requests without a key",
                        d->host);
     errno = 0;
     server->daemon = start_daemon(server, at);
@@ -425,7 +426,7 @@ static bo_status open_socket(bo_context *context, bo_server *server)
     return status;
 }
 
-/* The scheduler asks whether to stop; the answer is remembered for /health. */
+/* Called by the scheduler. Stores the result for /health. */
 static bool should_stop(void *user)
 {
     bo_server *server = user;
@@ -434,7 +435,7 @@ static bool should_stop(void *user)
     return stop;
 }
 
-/* Without enough descriptors, threads would try again and again to accept connections. */
+/* Without enough file descriptors, threads would retry to accept connections in a busy loop. */
 static void raise_descriptor_limit(size_t connections)
 {
     enum { OTHER_DESCRIPTORS = 128 + BO_CLOSING_CONNECTIONS };
@@ -505,7 +506,7 @@ bo_status bo_server_run(bo_context *context, bo_server *server)
     enum { MIN_SECONDS = 2 };
     const struct timespec pause = {.tv_nsec = 10000000};
     BO_TRY(bo_scheduler_run(context, server->service.scheduler));
-    /* The grace period is also for answers that clients have not read yet. */
+    /* The grace period also covers responses that clients have not read yet. */
     const double min_end = bo_seconds() + MIN_SECONDS,
                  end = fmax(min_end, server->stop_time + server->caller_desc.grace);
     while (atomic_load(&server->calls) > 0 && bo_seconds() < end) nanosleep(&pause, NULL);

@@ -31,8 +31,8 @@ static bo_status load_template(bo_context *context, bo_service *s)
     s->has_template = status == BO_OK;
     if (!s->has_template) {
         const bo_chat_template_desc plain = {.text = PLAIN_TEMPLATE};
-        if (status != BO_IO) /* there is one, which cannot be used */
-            bo_log(context, BO_LOG_WARNING, "conversations are rendered without the template of the model: %s",
+        if (status != BO_IO) /* the model has a template that cannot be used */
+            bo_log(context, BO_LOG_WARNING, "conversations are rendered without the model's chat template: %s",
                    bo_context_error(context));
         return bo_chat_template_create(context, &plain, &s->chat);
     }
@@ -41,7 +41,7 @@ static bo_status load_template(bo_context *context, bo_service *s)
     return BO_OK;
 }
 
-/* Bytes of a key and a value of every layer in float32. */
+/* Returns the bytes per token of a float32 KV cache of all layers. */
 static size_t kv_bytes(const bo_model_desc *d)
 {
     size_t columns = 0;
@@ -65,7 +65,7 @@ bo_status bo_service_create(bo_context *context, const bo_server_desc *desc, bo_
     *s = (bo_service){.desc = desc, .turn_end = -1, .started = (int64_t)time(NULL)};
     s->tokenizer = bo_model_tokenizer(desc->model);
     name_model(desc->directory, s->name, sizeof s->name);
-    /* a half of what the states in slots and in the cache leave free */
+    /* half of the memory that slots and the cache leave free */
     bo_memory_bound memory;
     bo_context_memory(NULL, &memory);
     bo_reservations_open(&s->reservations, memory.bytes / 8);
@@ -103,7 +103,7 @@ static bool refuse_status(bo_context *context, bo_status status, const char *par
     return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, param, "%s", bo_context_error(context));
 }
 
-/* An error of a template without the path of its file, which is not for clients. */
+/* Reports an error of the template without the path of its file, which clients must not see. */
 static bool refuse_template(bo_context *context, bo_status status, bo_refusal *refusal)
 {
     const char *error = bo_context_error(context), *at = strstr(error, ": chat template: line ");
@@ -111,7 +111,8 @@ static bool refuse_template(bo_context *context, bo_status status, bo_refusal *r
     return bo_refuse(refusal, status == BO_MEMORY ? 500 : 400, "messages", "%s", at ? at + 2 : error);
 }
 
-/* A kept state ends after its messages, so that others can follow; everything else ends with the start of an answer. */
+/* A state of /v1/states ends after its messages, so that more messages can follow. Other requests end with the
+ * generation prompt. */
 static bool encode_messages(bo_context *context, const bo_service *s, const bo_request *request, bo_ids *out,
                             bo_refusal *refusal)
 {
@@ -124,13 +125,14 @@ static bool encode_messages(bo_context *context, const bo_service *s, const bo_r
            bo_refuse(refusal, 400, "messages", "the chat template renders these messages as an empty text");
 }
 
-/* The member of the request that has the text. */
+/* Returns the name of the member that has the text. */
 static const char *param_of(const bo_request *request)
 {
     return request->variables ? "messages" : request->kind == BO_REQUEST_EMBEDDING ? "input" : "prompt";
 }
 
-/* The tokens of a text without what a prompt adds; the special tokens of the tokenizer's template if `specials`. */
+/* Encodes a text without the additions of a prompt; with the special tokens of the tokenizer's template if `specials`.
+ */
 static bool encode_text(bo_context *context, const bo_service *s, const bo_prompt *prompt, bool specials, bo_ids *out,
                         const char *param, bo_refusal *refusal)
 {
@@ -190,18 +192,18 @@ bool bo_service_read_state(bo_context *context, const bo_service *s, const void 
     if (status == BO_OK && (*out)->bytes)
         status = bo_session_peek(context, &(bo_source){.bytes = (*out)->bytes, .size = (*out)->size}, &tokens);
     if (status == BO_OK && tokens != (*out)->tokens)
-        status = bo_fail(context, BO_FORMAT, "state: its header does not fit what it contains");
+        status = bo_fail(context, BO_FORMAT, "state: its header does not match its contents");
     const size_t vocab = bo_model_describe(s->desc->model)->vocab;
     for (size_t i = 0; status == BO_OK && i < (*out)->pending_count; i++)
         if ((*out)->pending[i] < 0 || (size_t)(*out)->pending[i] >= vocab)
-            status = bo_fail(context, BO_FORMAT, "state: it holds a token that the model does not have");
+            status = bo_fail(context, BO_FORMAT, "state: it contains a token that the model does not have");
     if (status == BO_OK && (*out)->messages) status = bo_conversation_check(context, (*out)->messages);
     if (status != BO_OK) {
         bo_snapshot_release(*out);
         *out = NULL;
         return refuse_status(context, status, "state", refusal);
     }
-    /* A client could claim any hash, and so replace the cached states of others. */
+    /* A random hash: with a hash of its choice, a client could replace cached states of other clients. */
     if (!bo_random_bytes(&(*out)->prefix, sizeof(*out)->prefix)) (*out)->prefix = bo_prefix_of_nothing();
     return true;
 }
@@ -235,7 +237,8 @@ bool bo_service_keep_state(bo_context *context, const bo_service *s, bo_prefix o
     bool full;
     const bo_status status = bo_store_keep(context, bo_scheduler_store(s->scheduler), owner, id, snapshot, &full);
     if (full)
-        return bo_refuse(refusal, 507, NULL, "there is no room for a state of %zu bytes; drop other states with DELETE",
+        return bo_refuse(refusal, 507, NULL,
+                         "a state of %zu bytes does not fit into the cache; delete other states with DELETE",
                          snapshot->size);
     return status == BO_OK || bo_refuse(refusal, status == BO_IO ? 507 : 500, NULL, "%s", bo_context_error(context));
 }
@@ -243,9 +246,8 @@ bool bo_service_keep_state(bo_context *context, const bo_service *s, bo_prefix o
 bool bo_service_reserve(bo_service *s, bo_client client, size_t *reserved, size_t bytes, bo_refusal *refusal)
 {
     return bo_reserve(&s->reservations, client.id, reserved, bytes) ||
-           bo_refuse(
-               refusal, 429, NULL,
-               "large requests and states take the memory that the server has for them; send the request again later");
+           bo_refuse(refusal, 429, NULL,
+                     "the server's memory for large requests and states is in use; send the request again later");
 }
 
 /* ---- bodies ------------------------------------------------------------------------------------------------------ */
@@ -349,7 +351,7 @@ void bo_service_write_state(const bo_service *s, const char *id, uint64_t tokens
     bo_json_raw(out, "}");
 }
 
-/* The words of OpenAI's interface. */
+/* The error types and codes of the OpenAI-compatible API. */
 static const struct {
     int status;
     const char *type, *code;

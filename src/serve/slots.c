@@ -1,4 +1,4 @@
-/* Slots: starting jobs, reading prompts in chunks, decoding together, ending. */
+/* Slots: starting jobs, reading prompts in chunks, batched decoding, ending. */
 #include "slots.h"
 #include "../model/lanes.h"
 #include "../device/cpu/kernels.h"
@@ -7,18 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prompts are read in chunks of at most CHUNK tokens, the largest block that lanes read at a time; scored prompts hold
- * the logits of fewer tokens. Between two steps chunks are read until they have BUDGET tokens. A prompt is divided in
- * the same way whatever else runs, so that its logits have the same bits. A state is worth caching if it saves WORTH
- * tokens. */
+/* Prompts are read in chunks of at most CHUNK tokens, the largest block that lanes read in one call. Scored prompts use
+ * smaller chunks, because they keep logits. Between two steps, chunks are read until they have BUDGET tokens in total.
+ * The division of a prompt does not depend on other jobs, so its logits always have the same bits. A state is cached if
+ * it saves at least MIN_SAVED tokens. */
 enum { CHUNK = BO_SIZE(256, 8), SCORED_CHUNK = BO_SIZE(64, 4), BUDGET = 256, MIN_SAVED = BO_SIZE(32, 2) };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Keys are kept in panels of PANEL tokens, and memory is taken in pages. */
+/* Keys are stored in panels of PANEL tokens, and memory is allocated in pages. */
 enum { PANEL = 64, PAGE = 4096 };
 
-/* The bytes of a state with capacity for this number of tokens. */
+/* Computes the bytes of a state with capacity for this number of tokens. */
 static bo_status state_bytes(bo_context *context, const bo_model *model, size_t tokens, size_t *out)
 {
     return bo_session_estimate(context, model, &(bo_session_desc){.capacity = tokens}, out, NULL);
@@ -39,7 +39,7 @@ static bo_status measure_states(bo_context *context, const bo_model *model, bo_s
     return BO_OK;
 }
 
-/* What a job may need that ends with this number of tokens. */
+/* Returns the maximum bytes of a job that ends with this number of tokens. */
 static size_t bytes_for(const bo_slots_memory *m, uint64_t tokens)
 {
     const size_t capped = tokens < m->tokens ? (size_t)tokens : m->tokens;
@@ -51,8 +51,8 @@ static size_t subtract(size_t bytes, size_t taken)
     return bytes == SIZE_MAX ? bytes : bytes > taken ? bytes - taken : 0;
 }
 
-/* What is left for texts beside `others` and the workspace: at most three quarters of the memory, and an eighth stays
- * free for requests. */
+/* Returns the memory for sequences besides `other_bytes` and the workspace: at most three quarters of the limit, and an
+ * eighth stays free for requests. */
 static size_t budget_of(bo_memory_bound limit, size_t other_bytes, size_t workspace)
 {
     const size_t quarter = limit.bytes / 4, free = limit.bytes / 8 + workspace;
@@ -60,7 +60,7 @@ static size_t budget_of(bo_memory_bound limit, size_t other_bytes, size_t worksp
                                    : subtract(subtract(limit.bytes, quarter > free ? quarter : free), other_bytes);
 }
 
-/* The tokens that fit, for the advice of an error. */
+/* Returns the number of tokens that fit, for the advice in an error message. */
 static size_t tokens_that_fit(const bo_slots_memory *m, size_t bytes)
 {
     return m->per_token ? subtract(bytes, m->fixed + m->pages) / m->per_token / PANEL * PANEL : 0;
@@ -87,11 +87,10 @@ static bo_status refuse_context(bo_context *context, const bo_slots_memory *m, s
     return bo_check_memory(context, what, (double)m->largest, (bo_memory_bound){available, source}, advice);
 }
 
-/* Address space of the stacks of the server's threads, beside those of the context. */
+/* Address space for the stacks of the server's threads, in addition to the threads of the context. */
 enum { STACKS_BYTES = 6 * (8 << 20) };
 
-/* What the texts are compared with: the memory, and what can be reserved, the address space or the memory of a
- * device. */
+/* Memory limits: physical memory, and reservable memory (the address space, or the memory of a device). */
 typedef struct bounds {
     const bo_scheduler_desc *desc;
     bo_memory_bound taken, reserved;
@@ -99,7 +98,7 @@ typedef struct bounds {
     size_t space; /* of `reserved`, for all slots */
 } bounds;
 
-/* What slots need beside the states: the graphs of steps and of prompts, and logits. */
+/* Computes the memory of slots in addition to the states: graphs of steps and prompts, and logits. */
 static bo_status measure_workspace(bo_context *context, const bounds *b, bo_slots_memory *m)
 {
     const bo_model *model = b->desc->model;
@@ -114,12 +113,12 @@ static bo_status measure_workspace(bo_context *context, const bounds *b, bo_slot
     return BO_OK;
 }
 
-/* Computes what is left for the texts of m->slots slots. */
+/* Computes the memory for the sequences of m->slots slots. */
 static bo_status measure_budget(bo_context *context, bounds *b, bo_slots_memory *m)
 {
     const size_t cache = b->desc->memory_bytes, weights = bo_model_report(b->desc->model)->bytes;
     BO_TRY(measure_workspace(context, b, m));
-    if (b->device) { /* the weights are there already */
+    if (b->device) { /* the weights are already allocated */
         m->budget = subtract(b->reserved.bytes, m->workspace);
         b->space = budget_of(b->reserved, 0, m->workspace);
         return BO_OK;
@@ -139,7 +138,7 @@ static bool fits_all(const bounds *b, const bo_slots_memory *m)
     return fits_one(b, m) && m->slots <= b->space / m->largest;
 }
 
-/* Reduces m->slots until they fit, or to one. */
+/* Reduces m->slots until all slots fit, but not below one. */
 static bo_status reduce_slots(bo_context *context, bounds *b, bo_slots_memory *m)
 {
     while (!fits_all(b, m) && m->slots > 1) {
@@ -150,7 +149,7 @@ static bo_status reduce_slots(bo_context *context, bounds *b, bo_slots_memory *m
     return BO_OK;
 }
 
-/* The states of the slots are too large. */
+/* Reports that the states of the slots do not fit. */
 static bo_status refuse_slots(bo_context *context, const bounds *b, const bo_slots_memory *requested, size_t max_slots)
 {
     char what[96], advice[96];
@@ -160,7 +159,7 @@ static bo_status refuse_slots(bo_context *context, const bounds *b, const bo_slo
                            (bo_memory_bound){b->space, b->reserved.source}, advice);
 }
 
-/* The workspace of the slots leaves too little for one text. */
+/* Reports that the workspace of the slots leaves too little memory for one sequence. */
 static bo_status refuse_workspace(bo_context *context, const bounds *b, const bo_slots_memory *requested,
                                   size_t max_slots)
 {
@@ -260,7 +259,7 @@ void bo_slots_destroy(bo_slots *s)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* The state of a slot, with pending tokens. BO_NUMERIC: its numbers are not finite. */
+/* Creates a snapshot of a slot with pending tokens. BO_NUMERIC: the state contains NaN or infinity. */
 static bo_status snapshot_of(bo_context *context, bo_slots *s, size_t slot, const int32_t *pending, size_t count,
                              bo_snapshot **out)
 {
@@ -293,14 +292,14 @@ void bo_job_finish(bo_context *context, bo_counters *counters, bo_job *job, bo_j
     job->done(context, job);
 }
 
-/* Whether the state at the end of a job saves enough reading if the text is continued. A state that the client keeps is
- * not stored twice. */
+/* True if the state at the end of a job saves enough tokens when the text is continued. A state that the client keeps
+ * is not stored twice. */
 static bool should_cache(const bo_slot *slot)
 {
     return !slot->job->embed && !slot->job->state && slot->read + slot->job->generated >= slot->saved + MIN_SAVED;
 }
 
-/* Removes a slot and frees the memory of its lane; `arrange` closes the gap. */
+/* Empties a slot and frees the memory of its lane. `arrange` closes the gap. */
 static void remove_slot(bo_slots *s, size_t slot)
 {
     bo_free(s->items[slot].occurrences.items);
@@ -308,15 +307,15 @@ static void remove_slot(bo_slots *s, size_t slot)
     bo_lanes_release(s->lanes, slot);
 }
 
-/* Says that the numbers of a job are not finite. */
+/* Reports that a job computed NaN or infinity. */
 static void report_nonfinite(bo_context *context, bo_job *job)
 {
     if (job->start)
         bo_fail(context, BO_NUMERIC,
-                "state: the model cannot continue from it: numbers that follow from it are not finite; "
-                "make the state again from the text");
+                "state: the model cannot continue from it, because the result is not finite (NaN or infinity); create "
+                "the state again from the text");
     else
-        bo_fail(context, BO_NUMERIC, "the model computes numbers that are not finite after this text");
+        bo_fail(context, BO_NUMERIC, "the result of the model is not finite (NaN or infinity) after this text");
     snprintf(job->message, sizeof job->message, "%s", bo_context_error(context));
 }
 
@@ -327,7 +326,7 @@ static void create_state(bo_context *context, bo_slots *s, size_t slot, int32_t 
     if (job->overflowed) report_nonfinite(context, job);
 }
 
-/* Ends the job of a slot. `last`: the token at the end of the text that was not read; -1: none. */
+/* Ends the job of a slot. `last`: the last token of the text, which has not been read; -1: none. */
 static void end_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end end, int32_t last)
 {
     bo_job *job = s->items[slot].job;
@@ -343,7 +342,7 @@ static void fail_job(bo_context *context, bo_slots *s, size_t slot, bo_job_end e
     end_job(context, s, slot, end, -1);
 }
 
-/* The numbers of a job are not finite: nothing of it is kept. */
+/* Ends a job that computed NaN or infinity. Its state is not kept. */
 static void fail_nonfinite(bo_context *context, bo_slots *s, size_t slot)
 {
     bo_job *job = s->items[slot].job;
@@ -351,7 +350,7 @@ static void fail_nonfinite(bo_context *context, bo_slots *s, size_t slot)
     end_job(context, s, slot, job->start ? BO_JOB_BAD_STATE : BO_JOB_FAILED, -1);
 }
 
-/* Closes the gaps of removed slots: those that decode come first. */
+/* Closes the gaps of removed slots. Decoding slots come first. */
 static void arrange(bo_context *context, bo_slots *s)
 {
     size_t count = 0, decoding = 0;
@@ -364,7 +363,7 @@ static void arrange(bo_context *context, bo_slots *s)
             }
     for (size_t i = 0; i < count; i++) changed = changed || s->from[i] != i;
     if (changed) {
-        /* The items move along cycles of the permutation; with so few of them a copy is simpler. */
+        /* A copy is simpler than moving the few items along the cycles of the permutation. */
         bo_slot *moved = bo_alloc(context, count, sizeof *moved, "slots");
         if (!moved || bo_lanes_choose(context, s->lanes, count, s->from) != BO_OK) {
             bo_free(moved);
@@ -403,7 +402,7 @@ void bo_slots_check(bo_context *context, bo_slots *s, double now)
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
-/* The place up to which an earlier prompt was the same, if its state is not cached; remembers the prompt. */
+/* Returns the length of the prefix that an earlier prompt shared, if its state is not cached. Records the prompt. */
 static size_t find_branch(bo_slots *s, const bo_job *job, size_t cached)
 {
     size_t branch = 0;
@@ -421,17 +420,17 @@ static bo_status load_snapshot(bo_context *context, bo_slots *s, size_t slot, co
     return from && from->tokens ? bo_lanes_load_memory(context, s->lanes, slot, from->bytes, from->size) : BO_OK;
 }
 
-/* Loads the longest cached prefix of the prompt, or the state that the job starts from, and makes sure that the lane
- * has memory. */
+/* Loads the longest cached prefix of the prompt, or the initial state of the job, and allocates the memory of the lane.
+ */
 static bo_status load_state(bo_context *context, bo_slots *s, size_t slot)
 {
     bo_job *job = s->items[slot].job;
     size_t cached = 0;
     bo_snapshot *found = NULL;
-    bo_lanes_release(s->lanes, slot); /* arrange() leaves any numbers in unused lanes */
+    bo_lanes_release(s->lanes, slot); /* arrange() leaves undefined values in unused lanes */
     if (!job->score_prompt && !job->embed && job->prompt_count > 1)
         found = bo_store_find(context, s->store, job->chain + 1, job->prompt_count - 1, &cached);
-    /* A damaged cached state is no reason to refuse the request. */
+    /* If a cached state is damaged, the prompt is read instead. */
     const bool loaded = found && load_snapshot(context, s, slot, found) == BO_OK;
     bo_snapshot_release(found);
     if (loaded)
@@ -471,7 +470,7 @@ void bo_slots_start(bo_context *context, bo_slots *s, bo_job *job)
     s->used--;
 }
 
-/* Whether the client keeps the state at the end of the prompt, so that it need not be cached. */
+/* True if the client keeps the state at the end of the prompt, so that it need not be cached. */
 static bool keeps_prompt(const bo_job *job)
 {
     return job->keep_state && job->max_tokens == 0;
@@ -492,7 +491,7 @@ bool bo_slots_is_reading_prefix(const bo_slots *s, const bo_job *job)
 
 /* ---- reading prompts --------------------------------------------------------------------------------------------- */
 
-/* Reports the log probabilities of the tokens that follow those just read. */
+/* Reports the log probabilities of the tokens after those of the chunk. */
 static void report_scores(bo_context *context, bo_slots *s, bo_job *job, size_t first, size_t count)
 {
     for (size_t i = 0; i < count && first + i + 1 < job->prompt_count; i++) {
@@ -530,13 +529,13 @@ static bo_status read_chunk(bo_context *context, bo_slots *s, size_t slot, size_
     return BO_OK;
 }
 
-/* The number of tokens that are read before the slot decodes: all but the last, which gives the first logits. */
+/* Returns the number of tokens to read before decoding: all but the last, which yields the first logits. */
 static size_t prompt_end(const bo_job *job)
 {
     return job->embed ? job->prompt_count : job->prompt_count - 1;
 }
 
-/* The prompt was read up to its end. */
+/* Called when the prompt has been read up to prompt_end(). */
 static void begin_decoding(bo_context *context, bo_slots *s, size_t slot)
 {
     bo_slot *item = &s->items[slot];
@@ -577,7 +576,7 @@ static size_t read_next_chunk(bo_context *context, bo_slots *s, size_t slot)
     return count;
 }
 
-/* Slots take turns, so that a long prompt does not delay a short one. */
+/* Round-robin over the slots, so that a long prompt does not delay a short one. */
 static void read_prompts(bo_context *context, bo_slots *s)
 {
     size_t tokens = 0, idle = 0;
@@ -624,14 +623,14 @@ static void count_token(bo_counters *counters, bo_job *job, double now)
     job->last_token = now;
 }
 
-/* Takes the token that was chosen for a slot. */
+/* Processes the token that was chosen for a slot. */
 static void accept_token(bo_context *context, bo_slots *s, size_t slot, double now)
 {
     bo_slot *item = &s->items[slot];
     bo_job *job = item->job;
     const bo_job_token *token = &s->tokens[slot];
     const int32_t id = token->id;
-    if (item->read < job->prompt_count) item->read++; /* the last token of the prompt was read by the step */
+    if (item->read < job->prompt_count) item->read++; /* the step has read the last token of the prompt */
     item->prefix = bo_prefix_next(bo_store_secret(s->store), item->prefix, item->next);
     if (ends_text(s, job, id)) {
         end_job(context, s, slot, BO_JOB_STOP, job->keep_end ? id : -1);
@@ -652,7 +651,7 @@ static void accept_token(bo_context *context, bo_slots *s, size_t slot, double n
         item->next = id;
 }
 
-/* A step that fails leaves the lanes without states. */
+/* After a failed step, the lanes have no states. */
 static void fail_step(bo_context *context, bo_slots *s)
 {
     char message[sizeof s->items->job->message];
@@ -676,7 +675,7 @@ static void decode(bo_context *context, bo_slots *s)
         fail_step(context, s);
         return;
     }
-    if (status != BO_OK) { /* nothing has changed: with one job less, the others may go on */
+    if (status != BO_OK) { /* nothing has changed: with one job less, the remaining ones may continue */
         fail_job(context, s, s->decoding - 1, BO_JOB_FAILED);
         arrange(context, s);
         return;

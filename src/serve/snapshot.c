@@ -37,7 +37,7 @@ void bo_snapshot_release(bo_snapshot *snapshot)
 
 enum { HASH_BYTES = 8 };
 
-/* The bytes of the part that only conversations have. */
+/* Returns the bytes of the part that only conversations have. */
 static size_t conversation_size(const bo_snapshot *snapshot)
 {
     return snapshot->messages ? HASH_BYTES + strlen(snapshot->messages) : 0;
@@ -113,7 +113,7 @@ bo_status bo_snapshot_write(bo_context *context, const bo_snapshot *snapshot, co
     return BO_OK;
 }
 
-/* Zeros follow the held bytes, so that a snapshot has one form. */
+/* The partial character must be padded with zeros, so that a snapshot has one encoding. */
 static bool is_partial_valid(const unsigned char *bytes)
 {
     if (bytes[AT_PARTIAL] > BO_SNAPSHOT_PARTIAL) return false;
@@ -122,7 +122,7 @@ static bool is_partial_valid(const unsigned char *bytes)
     return true;
 }
 
-/* What follows the state: nothing, or a hash and the text of messages. */
+/* The part after the state must be empty, or a hash and the messages. */
 static bool is_conversation_valid(const unsigned char *bytes, size_t size)
 {
     return size == 0 || (size > HASH_BYTES && !memchr(bytes + HASH_BYTES, 0, size - HASH_BYTES));
@@ -155,7 +155,7 @@ bo_status bo_snapshot_read(bo_context *context, const char *where, const void *b
     const unsigned char *from = bytes, *at;
     *out = NULL;
     BO_TRY(check(context, where, from, size));
-    at = from + BO_SNAPSHOT_HEADER; /* there may be no bytes before the check */
+    at = from + BO_SNAPSHOT_HEADER; /* only valid after the check */
     const size_t id_bytes = (size_t)read_uint(from + AT_ID, 4);
     bo_snapshot snapshot = {.prefix = {{read_uint(from + AT_PREFIX, 8), read_uint(from + AT_PREFIX + 8, 8)}},
                             .tokens = read_uint(from + AT_TOKENS, 8),

@@ -1,4 +1,4 @@
-/* The store of snapshots in memory: a table by hash, and the order of last use. store_files.c has its directory. */
+/* The store of snapshots in memory: a hash table with LRU lists. store_files.c implements its directory. */
 #include "store_internal.h"
 #include <assert.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void move_to_front(bo_store_list *list, bo_store_entry *entry)
     list->first = entry;
 }
 
-/* Only entries that may be evicted are listed, so that others cost no time. */
+/* Only entries that may be evicted are in the list, so that a search for space skips all others. */
 static void use_in_memory(bo_store *store, bo_store_entry *entry)
 {
     if (!entry->kept || store->desc.directory) move_to_front(&store->in_memory, entry);
@@ -43,7 +43,7 @@ static bo_store_entry **place_of(bo_store *store, bo_prefix key, bool kept)
     return at;
 }
 
-/* Doubles the table when it has more entries than places. Failure only makes it slower. */
+/* Doubles the table when it has more entries than buckets. A failure only makes it slower. */
 static void grow_table(bo_context *context, bo_store *store)
 {
     if (store->count < store->table_size) return;
@@ -61,7 +61,7 @@ static void grow_table(bo_context *context, bo_store *store)
     store->table_size = size;
 }
 
-/* Releases the memory of an entry, which stays on disk. */
+/* Releases the memory of an entry that stays on disk. */
 static void forget_bytes(bo_store *store, bo_store_entry *entry)
 {
     if (!entry->snapshot) return;
@@ -83,7 +83,7 @@ void bo_store_forget_file(bo_store *store, bo_store_entry *entry)
     unlink_entry(&store->on_disk, &entry->disk_links);
 }
 
-/* Removes an entry that is not being written. Its file, if any, is removed too. */
+/* Removes an entry that is not being written, and its file, if any. */
 void bo_store_remove(bo_store *store, bo_store_entry *entry)
 {
     bo_store_entry **at = place_of(store, entry->key, entry->kept);
@@ -157,8 +157,8 @@ static bool may_leave_memory(const bo_store_entry *entry)
     return entry->file_bytes || (!entry->kept && !entry->writing);
 }
 
-/* Whether `bytes` more of an owner fit into the budget of memory after the entries that may leave it have left. A
- * snapshot that never fits must not empty the cache. */
+/* True if `bytes` more of an owner fit into the memory budget after all possible evictions. A snapshot that never fits
+ * must not empty the cache. */
 static bool can_free_memory(const bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     const size_t budget = store->desc.memory_bytes;
@@ -175,9 +175,9 @@ static bool can_free_memory(const bo_store *store, const bo_store_owner *owner, 
     return used <= budget - bytes;
 }
 
-/* Frees memory until `bytes` more of an owner fit: what was used longest ago, except kept states that are only in
- * memory, entries that are being written, and those of others within their share. False: there is not enough, and
- * nothing changed. */
+/* Evicts least recently used entries from memory until `bytes` more of an owner fit. Does not evict kept states that
+ * are only in memory, entries that are being written, and entries of other owners within their share. False: not enough
+ * can be freed; nothing changes. */
 static bool free_memory(bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     if (!can_free_memory(store, owner, bytes)) return false;
@@ -203,7 +203,7 @@ static size_t disk_in_use(const bo_store *store)
     return store->stats.disk_bytes + store->reserved;
 }
 
-/* The same for the disk. */
+/* Like can_free_memory, for the disk. */
 static bool can_free_disk(const bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     const size_t budget = store->desc.disk_bytes;
@@ -220,7 +220,7 @@ static bool can_free_disk(const bo_store *store, const bo_store_owner *owner, si
     return used <= budget - bytes;
 }
 
-/* `owner` NULL: shares do not matter. */
+/* `owner` NULL: shares are ignored. */
 static void trim_disk(bo_store *store, const bo_store_owner *owner, size_t bytes)
 {
     bo_store_entry *entry = store->on_disk.last;
@@ -254,8 +254,8 @@ bool bo_store_free_disk(bo_store *store, bo_store_owner *owner, size_t bytes)
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
-/* The snapshot of an entry, read from its file if necessary. NULL: the file cannot be read. If it is damaged or gone,
- * so is the entry; a lack of memory or of file descriptors is no reason to lose a state. */
+/* Returns the snapshot of an entry, read from its file if necessary. NULL: the file cannot be read. If it is damaged or
+ * missing, the entry is removed. If memory or file descriptors are exhausted, the state is kept. */
 static bo_snapshot *get_snapshot(bo_context *context, bo_store *store, bo_store_entry *entry)
 {
     if (entry->file_bytes) use_on_disk(store, entry);
@@ -268,7 +268,7 @@ static bo_snapshot *get_snapshot(bo_context *context, bo_store *store, bo_store_
         }
         if (status != BO_OK) return NULL;
         if (!free_memory(store, entry->owner, bo_snapshot_memory(snapshot)))
-            return snapshot; /* it is used, but stays on disk */
+            return snapshot; /* used once; it stays only on disk */
         set_snapshot(store, entry, snapshot);
         bo_snapshot_release(snapshot);
     }
@@ -331,8 +331,8 @@ bool bo_store_drop(bo_store *store, bo_prefix owner, const char *id)
     return entry != NULL;
 }
 
-/* Frees what the snapshot of an entry needs in place of its earlier one, which may be absent. *in_memory: in memory,
- * too. */
+/* Frees what a new snapshot of an entry needs in place of its earlier one, which may be absent. *in_memory: the
+ * snapshot also fits into memory. */
 static bool free_for(bo_store *store, bo_store_owner *owner, bo_store_entry *entry, const bo_snapshot *snapshot,
                      const char *id, bool *in_memory)
 {
@@ -365,7 +365,7 @@ bo_status bo_store_keep(bo_context *context, bo_store *store, bo_prefix owner, c
         status = entry ? BO_OK : BO_MEMORY;
     }
     if (found && !*full && entry) {
-        /* if it cannot be written, the earlier state stays */
+        /* if writing fails, the earlier state is kept */
         if (store->desc.directory) status = bo_store_write_now(context, store, entry, id, snapshot);
         if (status == BO_OK && in_memory) set_snapshot(store, entry, snapshot);
         if (status != BO_OK && added) bo_store_remove(store, added);
@@ -422,7 +422,7 @@ bo_store_owner *bo_store_find_owner(bo_context *context, bo_store *store, bo_pre
     return owner;
 }
 
-/* The owners that have a share of the budgets. */
+/* Adds the owners that have a share of the budgets. */
 static bo_status add_owners(bo_context *context, bo_store *store)
 {
     const bo_store_desc *d = &store->desc;
@@ -458,7 +458,7 @@ static bo_status build(bo_context *context, const bo_store_desc *desc, bo_store 
     if (desc->directory) return bo_store_open_directory(context, store);
     bo_prefix_secret secret;
     if (!bo_random_bytes(&secret, sizeof secret))
-        return bo_fail(context, BO_IO, "the system has no random numbers (getrandom)");
+        return bo_fail(context, BO_IO, "the system provides no random numbers (getrandom)");
     return bo_store_set_secret(context, store, &secret);
 }
 

@@ -1,4 +1,4 @@
-/* The directory of the store: its files, the thread that writes cached prefixes, and what is found at the start. */
+/* The directory of the store: its files, the thread that writes cached prefixes, and the scan at the start. */
 #include "store_internal.h"
 #include "../io/output.h"
 #include <assert.h>
@@ -37,7 +37,7 @@ void bo_store_unlink(const bo_store *store, const bo_store_entry *entry)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Reads the snapshot of a file, whose key may be another one if it was renamed, or belongs to another model. */
+/* Reads the snapshot of a file. Its key may differ if the file was renamed or belongs to another model. */
 static bo_status read_any(bo_context *context, const bo_store *store, const bo_store_entry *entry,
                           char id[BO_SNAPSHOT_ID + 1], bo_snapshot **out, size_t *size)
 {
@@ -64,7 +64,7 @@ bo_status bo_store_read_file(bo_context *context, const bo_store *store, const b
     if (has_key(store, entry, *out, id)) return BO_OK;
     bo_snapshot_release(*out);
     *out = NULL;
-    return bo_fail(context, BO_FORMAT, "the file of a state was replaced by that of another one");
+    return bo_fail(context, BO_FORMAT, "the file of a state was replaced by the file of another state");
 }
 
 bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
@@ -76,8 +76,8 @@ bool bo_store_file_exists(const bo_store *store, const bo_store_entry *entry)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Without waiting for the disk: a file survives the end of the process, and its checksum tells whether it survived a
- * power failure. */
+/* Writes a file without fsync: it survives the end of the process, and its checksum detects damage after a power
+ * failure. */
 static bo_status write_file(bo_context *context, const char *path, const bo_snapshot *snapshot, const char *id,
                             size_t *size)
 {
@@ -85,14 +85,14 @@ static bo_status write_file(bo_context *context, const char *path, const bo_snap
     void *bytes;
     BO_TRY(bo_snapshot_write(context, snapshot, id, true, &bytes, size));
     snprintf(part, sizeof part, "%s.part", path);
-    const int number = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); /* what users wrote is private */
+    const int number = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); /* states contain private text */
     FILE *file = number >= 0 ? fdopen(number, "wb") : NULL;
     if (number >= 0 && !file) close(number);
     bool done = file && fwrite(bytes, 1, *size, file) == *size;
     bo_free(bytes);
     done = file && fclose(file) == 0 && done && rename(part, path) == 0;
     if (done) return BO_OK;
-    /* clients see this message, but not where the directory is */
+    /* clients see this message, which must not contain the path */
     const bo_status status = bo_fail(context, BO_IO, "the state cannot be written to the disk: %s", strerror(errno));
     unlink(part);
     return status;
@@ -119,7 +119,7 @@ void bo_store_write_later(bo_store *store, bo_store_entry *entry)
     pthread_cond_signal(&store->changed);
 }
 
-/* Writes one entry; the lock is released meanwhile, and `writing` protects the entry. */
+/* Writes one entry. Releases the lock while writing; `writing` protects the entry. */
 static void write_entry(bo_context *context, bo_store *store, bo_store_entry *entry)
 {
     file_path path;
@@ -160,7 +160,7 @@ static void *write_files(void *arg)
     return NULL;
 }
 
-/* ---- the start --------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static bo_status read_secret(bo_context *context, const char *path, bo_prefix_secret *out)
 {
@@ -171,14 +171,13 @@ static bo_status read_secret(bo_context *context, const char *path, bo_prefix_se
     if (whole) memcpy(out, bytes, size);
     bo_free(bytes);
     if (whole) return BO_OK;
-    return bo_fail(
-        context, BO_FORMAT,
-        "%s: expected %zu bytes of a server, found %zu; choose another directory, or remove the file if the states "
-        "in the directory are not needed",
-        path, sizeof *out, size);
+    return bo_fail(context, BO_FORMAT,
+                   "%s: expected a key of %zu bytes, found %zu bytes; choose another directory, or remove the file if "
+                   "the states in the directory are not needed",
+                   path, sizeof *out, size);
 }
 
-/* The file is empty at first, so that its bytes are never readable by others; bo_file_save keeps its mode. */
+/* Creates the file empty with mode 0600, so that other users can never read the secret; bo_file_save keeps the mode. */
 static bo_status create_secret(bo_context *context, const char *path, bo_prefix_secret *out)
 {
     if (!bo_random_bytes(out, sizeof *out))
@@ -200,7 +199,7 @@ static bo_status open_secret(bo_context *context, bo_store *store)
     return bo_store_set_secret(context, store, &secret);
 }
 
-/* Reads the digits of a hash. NULL: there are others. */
+/* Parses the digits of a hash. NULL: other characters. */
 static const char *read_hash(const char *digits, bo_prefix *out)
 {
     unsigned long long high, low;
@@ -210,7 +209,7 @@ static const char *read_hash(const char *digits, bo_prefix *out)
     return digits + BO_PREFIX_DIGITS;
 }
 
-/* Whether a name is that of a state (or with the ending PART, of a part of one), and of which. */
+/* True if a name is that of a state file (with the ending PART: of a partial one). Sets its key and owner. */
 static bool is_state_name(const char *name, const char *ending, bo_store_entry *as, bo_prefix *owner)
 {
     as->kept = name[0] == 'k';
@@ -221,7 +220,7 @@ static bool is_state_name(const char *name, const char *ending, bo_store_entry *
     return at && strcmp(at, ending) == 0;
 }
 
-/* Whether a file begins as those that the store writes, as far as it goes. */
+/* True if a file starts like a file of the store, as far as it goes. */
 static bool starts_as_state(const char *path)
 {
     char bytes[8];
@@ -234,7 +233,7 @@ static bool starts_as_state(const char *path)
     return count >= 0 && bo_snapshot_has_magic(bytes, (size_t)count);
 }
 
-/* Removes what a failure has left of a file of the store. */
+/* Removes a damaged or partial file of the store. */
 static void discard(bo_store *store, const char *path)
 {
     if (starts_as_state(path) && unlink(path) == 0) store->stats.discarded++;
@@ -242,7 +241,7 @@ static void discard(bo_store *store, const char *path)
 
 typedef enum file_verdict { FILE_GOOD, FILE_FOREIGN, FILE_DAMAGED, FILE_UNREADABLE } file_verdict;
 
-/* Reads the whole file: a damaged one is better found now than when a client waits. */
+/* Reads the whole file, so that damage is found now and not when a client waits. */
 static file_verdict check_file(bo_context *context, const bo_store *store, const bo_store_entry *as, size_t *bytes)
 {
     char id[BO_SNAPSHOT_ID + 1];
@@ -262,7 +261,7 @@ static void load_file(bo_context *context, bo_store *store, const char *name)
     file_path path;
     size_t bytes = 0;
     if (snprintf(path, sizeof path, "%s/%s", store->directory, name) >= PATH) return;
-    /* left by a process that was killed while it wrote */
+    /* left by a process that was killed while writing */
     if (is_state_name(name, PART, &as, &owner)) discard(store, path);
     if (!is_state_name(name, STATE, &as, &owner)) return;
     as.owner = bo_store_find_owner(context, store, owner);
@@ -277,12 +276,12 @@ static void load_file(bo_context *context, bo_store *store, const char *name)
     case FILE_DAMAGED:
         discard(store, path);
         break;
-    case FILE_UNREADABLE: /* memory, or the right to read it, is missing: it is left alone */
+    case FILE_UNREADABLE: /* out of memory, or no permission: the file is kept */
         break;
     }
 }
 
-/* The number of states whose owners have no share. */
+/* Returns the number of states whose owners have no share. */
 static size_t count_unowned(const bo_store *store)
 {
     size_t count = 0;
@@ -303,7 +302,7 @@ static bo_status list_files(bo_context *context, bo_store *store)
     return BO_OK;
 }
 
-/* Two stores in a directory would remove the files of each other. File systems that have no locks count as locked. */
+/* Two stores in one directory would remove each other's files. File systems without locks are accepted. */
 static bo_status lock_directory(bo_context *context, bo_store *store)
 {
     file_path path;

@@ -87,7 +87,7 @@ static void insert(size_t count, bo_arena_piece **placed, bo_arena_piece *piece)
     placed[at] = piece;
 }
 
-/* Places all pieces. Returns the size of the arena in bytes. */
+/* Assigns offsets to all pieces. Returns the size of the arena in bytes. */
 static size_t place_all(size_t count, bo_arena_piece **order, bo_arena_piece **placed)
 {
     size_t bytes = 0;
@@ -99,7 +99,7 @@ static size_t place_all(size_t count, bo_arena_piece **order, bo_arena_piece **p
     return bytes;
 }
 
-/* True if no two pieces that are in use at the same step overlap. Compares every pair; used in the tiny build. */
+/* True if no two pieces with overlapping lifetimes overlap in memory. Compares every pair; used in the tiny build. */
 static bool are_disjoint(size_t count, bo_arena_piece *const *placed)
 {
     for (size_t i = 0; i < count; i++)

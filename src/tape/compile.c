@@ -46,7 +46,7 @@ static bo_status check_loss(bo_context *context, const bo_graph *graph, const bo
 
 /* ---- values on devices ------------------------------------------------------------------------------------------- */
 
-/* Chooses how values are held: as the device prefers, except for losses, and for results that the caller reads. */
+/* Chooses the storage type of values: that of the device, except for losses and for results that the caller reads. */
 static void choose_elements(bo_context *context, bo_graph *graph)
 {
     if (bo_backend_storage(context, graph->device) != BO_ELEMENT_BFLOAT16) return;
@@ -63,7 +63,7 @@ static void choose_elements(bo_context *context, bo_graph *graph)
     }
 }
 
-/* Counts the layers with states, and the sequences of passes that state none. */
+/* Counts the layers with states, and the default number of sequences of a pass. */
 static void count_layers(bo_graph *graph)
 {
     for (size_t n = 0; n < graph->nodes.count; n++) {
@@ -78,7 +78,7 @@ static void count_layers(bo_graph *graph)
     }
 }
 
-/* Allocates memory of the host for the largest value that a caller may write or read. */
+/* Allocates host memory for the largest value that a caller may write or read. */
 static bo_status allocate_rounded(bo_context *context, bo_graph *graph)
 {
     size_t max_bytes = 0;

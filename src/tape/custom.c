@@ -23,9 +23,9 @@ static const custom *custom_of(const bo_op_call *call)
     return call->attributes;
 }
 
-/* ---- calls of the user's functions ------------------------------------------------------------------------------- */
+/* ---- calls of user functions ------------------------------------------------------------------------------------- */
 
-/* A call in the form that the user's functions receive; the arrays are its memory. */
+/* A call as passed to the user's functions, with the arrays that it points to. */
 typedef struct custom_call {
     bo_operation_call call;
     float *din[BO_OP_INPUTS];
@@ -52,7 +52,7 @@ static const bo_operation_call *open_call(const bo_op_call *call, bool backward,
     return &out->call;
 }
 
-/* Makes an error message also if the function failed without one. */
+/* Sets an error message even if the function failed without one. */
 static bo_status check_status(bo_context *context, const custom *c, bo_status status)
 {
     if (status == BO_OK) return BO_OK;

@@ -1,5 +1,5 @@
-/* A profile as a picture in the Graphviz language. Labels are Graphviz HTML tables, in which any name can be written as
- * text. */
+/* A profile as a graph in the DOT language of Graphviz. Labels are Graphviz HTML tables, in which any name can be
+ * written as text. */
 #include <string.h>
 #include "internal.h"
 
@@ -60,8 +60,8 @@ static const char *short_name(const char *name)
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* Counts the operations that read each value. An input with many readers is drawn as a line in each of them, as weights
- * are: edges would cross the whole picture. */
+/* Counts the operations that read each value. An input with many readers is drawn as a line in each of them, like
+ * weights: edges would cross the whole graph. */
 static bo_status count_readers(bo_context *context, const bo_profile *profile, size_t **out)
 {
     *out = bo_alloc(context, profile->value_count, sizeof **out, "readers of values");
@@ -112,7 +112,7 @@ static double seconds_of(const bo_operation_info *operation)
     return operation->forward + operation->backward + operation->again;
 }
 
-/* Returns a color from white to orange for a share from 0 to `most`. */
+/* Returns a color from white to orange for a share from 0 to `max_share`. */
 static unsigned shade(double share, double max_share)
 {
     static const unsigned full = 0xf5a04c;
@@ -182,7 +182,7 @@ static void write_edges(FILE *out, const bo_profile *profile, size_t number, con
     }
 }
 
-/* ---- picture ----------------------------------------------------------------------------------------------------- */
+/* ---- graph ------------------------------------------------------------------------------------------------------- */
 
 static void write_title(FILE *out, const bo_profile_totals *totals)
 {
@@ -207,7 +207,7 @@ static void write_title(FILE *out, const bo_profile_totals *totals)
           out);
 }
 
-/* Writes the operations, with a frame around adjacent ones of the same scope. */
+/* Writes the operations, with a frame around adjacent operations of the same scope. */
 static void write_operations(FILE *out, const bo_profile *profile, const size_t *readers, double all, double max_share)
 {
     const char *scope = NULL;
@@ -256,5 +256,5 @@ bo_status bo_profile_draw(bo_context *context, const bo_profile *profile, FILE *
     for (size_t i = 0; i < profile->operation_count; i++) write_edges(out, profile, i, readers);
     fputs("}\n", out);
     bo_free(readers);
-    return ferror(out) ? bo_fail(context, BO_IO, "the picture could not be written") : BO_OK;
+    return ferror(out) ? bo_fail(context, BO_IO, "the graph could not be written") : BO_OK;
 }

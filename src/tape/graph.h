@@ -21,31 +21,31 @@ const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value); /* N
 /* Returns the index of the next addition to the residual stream, in the order of recording: 0, 1, … */
 size_t bo_graph_branch(bo_graph *graph);
 void bo_graph_restart_branches(bo_graph *graph); /* for a second residual stream: the next index is 0 again */
-/* Layers that are recorded from now on have no adapters, or have them again. */
+/* Disables or enables adapters for layers that are recorded afterwards. */
 void bo_graph_set_plain(bo_graph *graph, bool plain);
 bool bo_graph_is_plain(const bo_graph *graph);
 /* The number of recorded operations, and the name of the first operation from index `since` that mixes rows (NULL:
  * none). */
 size_t bo_graph_recorded(const bo_graph *graph);
 const char *bo_graph_mixes(const bo_graph *graph, size_t since);
-/* bo_graph_fail() with the status and the error that a function of the library has returned. */
+/* Sets the error of the graph to the status and the message that a library function has returned. */
 bo_value bo_graph_set_error(bo_graph *graph, bo_status status);
-/* Marks the weights of the set that this graph reads only where BFLOAT16, INT8 and INT4 are supported. `which` has one
- * entry per weight. */
-void bo_graph_storable(const bo_graph *graph, bool *which);
+/* Marks the weights of the set that may be stored as BFLOAT16, INT8 or INT4: all operations that read them support it.
+ * `mask` has one entry per weight. */
+void bo_graph_storable(const bo_graph *graph, bool *mask);
 /* Returns the error of a recording, for a graph that only declares weights and is not compiled. */
 bo_status bo_graph_check(bo_context *context, const bo_graph *graph);
 /* Returns the context of a recording. */
 bo_context *bo_graph_context(const bo_graph *graph);
-/* Runs the graph and recalibrates each attention on its data before it is used (backend.h). These attentions must not
- * be used elsewhere during the call. */
+/* Runs the graph and recalibrates each attention on its data before it is used (backend.h). The attentions must not be
+ * used elsewhere during the call. */
 bo_status bo_graph_calibrate(bo_context *context, bo_graph *graph, const bo_graph_pass *pass,
                              const bo_calibrating *calibrating);
 
-/* Reads the column of the largest number of each row of a kept value, without its other numbers. */
+/* Reads the argmax of each row of a kept value, without transferring the value. */
 bo_status bo_graph_read_largest(bo_context *context, bo_graph *graph, bo_value value, int32_t *out);
 
-/* Runs the operations before the first gradient. A loss that is computed with its gradient is not computed. */
+/* Runs the operations before the first gradient. Skips a loss that is computed together with its gradient. */
 bo_status bo_graph_forward(bo_context *context, bo_graph *graph, const bo_graph_pass *pass);
 
 #endif

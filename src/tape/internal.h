@@ -16,15 +16,16 @@ typedef enum bo_tensor_origin { BO_ORIGIN_INPUT, BO_ORIGIN_WEIGHT, BO_ORIGIN_OPE
 typedef struct bo_graph_tensor {
     bo_tensor_origin origin;
     bo_element element;
-    bo_element storage; /* how the values are stored: `element`, or BFLOAT16 for floats on devices that compute in it */
+    bo_element
+        storage; /* storage type of the values: `element`, or BFLOAT16 for floats on devices that compute in bfloat16 */
     size_t rows, columns;
     char *name;    /* INPUT */
     size_t weight; /* WEIGHT: index in the set */
-    uint32_t node; /* MADE: index of the node that computes it */
+    uint32_t node; /* OPERATION: index of the node that computes it */
     bool kept;     /* kept until after the run */
     bool gradient_kept;
 
-    bool trained;             /* its gradient is kept, or reaches a weight that is not frozen */
+    bool trained;             /* it depends on a weight that is not frozen, or its gradient is kept */
     bool graded;              /* trained, and the loss depends on it: it has a gradient */
     bool read;                /* read by a node */
     bool outside;             /* needed outside its segment, so it is not recomputed */
@@ -75,18 +76,18 @@ typedef struct bo_step {
     bool add[BO_OP_INPUTS];
 } bo_step;
 
-/* A growing array; `room` elements are allocated. */
+/* A growing array; `capacity` elements are allocated. */
 typedef struct bo_list {
     void *at;
     size_t count, capacity;
 } bo_list;
 
-/* A run that a device recorded, and the properties of passes that it holds for. A recording is made in the second run
- * of its kind, after the first has shown that it succeeds. */
+/* A run that a device recorded, and the properties of the passes for which the recording is valid. The second run of a
+ * kind is recorded, after the first has succeeded. */
 enum { BO_RECORDED_RUNS = 4 };
 typedef struct bo_recorded_run {
     size_t steps, sequences;
-    size_t rows, source_rows; /* sums of the lengths: a wrong sum is another kind, and is checked */
+    size_t rows, source_rows; /* sums of the lengths: a pass with other sums is another kind */
     bool training, lengths, source_lengths, states;
     size_t used;     /* number of the last run that used it; 0: empty */
     void *recording; /* NULL: not recorded yet */
@@ -117,7 +118,7 @@ struct bo_graph {
     size_t layers, sequences;
     bo_recorded_run recorded[BO_RECORDED_RUNS];
     size_t runs;     /* number of runs, to replace the oldest recording */
-    void *rounded;   /* work memory of the host for values that are held as BFLOAT16; NULL: not needed */
+    void *rounded;   /* host workspace for values with BFLOAT16 storage; NULL: not needed */
     double *seconds; /* seconds per step, written by a run for a profile; NULL: not measured */
 };
 
@@ -156,7 +157,7 @@ static inline size_t bo_arena_piece_bytes(size_t bytes)
     return bo_padded_bytes(bytes);
 }
 
-/* Returns the bytes that a node holds until its backward: its outputs, and the data that forward saves. */
+/* Returns the bytes that a node occupies until its backward: its outputs, and the data that forward saves. */
 static inline size_t bo_node_bytes(const bo_graph *graph, const bo_node *node)
 {
     size_t bytes = node->saved ? bo_arena_piece_at(graph, node->saved)->bytes : 0;

@@ -11,7 +11,7 @@ enum { WAIT = 2, WAIT_WITHIN = 8 };
 /* State of a piece of the float32 schedule. */
 typedef struct wait {
     uint32_t last;   /* last step of the old schedule that used it; BO_NEVER: none yet */
-    uint32_t after;  /* step after which the first wait starts; BO_NEVER: it never waits */
+    uint32_t after;  /* step after which the first wait starts; BO_NEVER: none */
     uint32_t packed; /* new piece with the rounded values; 0: not yet */
     uint32_t now;    /* piece with the values in float32: the original, or the latest one they were widened into */
 } wait;

@@ -35,7 +35,7 @@ static void follow_base(bo_weight *w, const bo_weight *b)
 }
 
 /* Every product has entries of size 1, and so has a step of it times η base_width (2407.17465, Table 2). The η of that
- * paper is ours times base_width, so that learning rates mean the same as in the standard parametrization at that
+ * paper is this η times base_width, so that learning rates mean the same as in the standard parametrization at that
  * width. */
 static void unit_rate(const bo_rules *rules, bo_weight *w)
 {

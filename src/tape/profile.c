@@ -4,10 +4,10 @@
 #include <string.h>
 #include "internal.h"
 
-/* Invariants: indices of values and operations are below `value_count` and `operation_count`; strings are in
- * `words`. */
+/* Invariants: indices of values and operations are below `value_count` and `operation_count`; `strings` contains all
+ * strings. */
 typedef struct profile_storage {
-    bo_profile out; /* first, so that bo_profile_destroy() finds the rest */
+    bo_profile out; /* first, so that bo_profile_destroy() can cast to this type */
     bo_operation_info *operations;
     bo_value_info *values;
     size_t *numbers; /* indices of inputs and outputs */

@@ -397,18 +397,18 @@ const char *bo_graph_mixes(const bo_graph *graph, size_t since)
     return NULL;
 }
 
-void bo_graph_storable(const bo_graph *graph, bool *which)
+void bo_graph_storable(const bo_graph *graph, bool *mask)
 {
-    for (size_t w = 0; w < bo_weights_count(graph->weights); w++) which[w] = false;
+    for (size_t w = 0; w < bo_weights_count(graph->weights); w++) mask[w] = false;
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         const bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
-        if (t->origin == BO_ORIGIN_WEIGHT) which[t->weight] = true;
+        if (t->origin == BO_ORIGIN_WEIGHT) mask[t->weight] = true;
     }
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
         for (size_t i = 0; i < node->inputs; i++) {
             const bo_graph_tensor *t = bo_graph_tensor_at(graph, node->in[i]);
-            if (t->origin == BO_ORIGIN_WEIGHT && !(node->op->stored_inputs >> i & 1)) which[t->weight] = false;
+            if (t->origin == BO_ORIGIN_WEIGHT && !(node->op->stored_inputs >> i & 1)) mask[t->weight] = false;
         }
     }
 }

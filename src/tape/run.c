@@ -251,7 +251,7 @@ static size_t sum_of(const size_t *lengths, size_t count)
     return sum;
 }
 
-/* Returns the entry of runs of this kind: the one that exists, else the one that was used least recently, emptied. */
+/* Returns the entry of runs of this kind: the existing one, else the least recently used one, emptied. */
 static bo_recorded_run *find_recorded(bo_graph *graph, size_t steps, const bo_graph_pass *pass)
 {
     bo_recorded_run kind = {.steps = steps,
@@ -385,9 +385,9 @@ static bo_status is_finite(bo_context *context, const bo_graph *graph, bo_value 
         ->finite(context, t->storage, address(graph, t->piece), t->rows * t->columns, out);
 }
 
-/* Checks inputs and weights, and reports the first non-finite one by name. Frozen weights are skipped: the failed run
- * may have overwritten them (running means of batch norm) with non-finite values. The operations that read them are
- * checked instead. */
+/* Checks inputs and weights, and reports the name of the first one with NaN or infinity. Frozen weights are skipped:
+ * the failed run may have overwritten them (running means of batch norm) with non-finite values. The operations that
+ * read them are checked instead. */
 static bo_status check_given_values(bo_context *context, const bo_graph *graph, const char **scope)
 {
     for (bo_value v = 1; v < graph->tensors.count; v++) {
@@ -410,7 +410,7 @@ static bo_status check_step(bo_context *context, const bo_graph *graph, const bo
     const bo_node *node = bo_node_at(graph, step->node);
     bo_op_call call;
     prepare_call(graph, step, pass, &call);
-    /* the failed run had its side effects; which states it has updated in place is unknown */
+    /* the failed run had side effects; it is unknown which states it has updated in place */
     call.again = !pass->states || pass->final_states;
     bo_status status = node->op->forward(context, &call);
     bool finite = status != BO_NUMERIC;

@@ -85,7 +85,7 @@ static bo_status write_outputs(bo_context *context, bo_graph *graph, const bo_no
     return BO_OK;
 }
 
-/* Marks which gradients there will be, for functions that only need to know whether a gradient exists. */
+/* Marks which gradients exist, for functions that only need to know this. */
 static void mark_gradients(const bo_node *node, const bo_step *step, bo_op_call *call)
 {
     for (size_t i = 0; i < node->inputs; i++) {

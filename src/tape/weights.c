@@ -10,7 +10,7 @@ enum { MAX_RANK = 4 };
 
 /* A weight with memory for its name and shape. */
 typedef struct owned_weight {
-    bo_weight weight; /* first, since weights are freed by their address */
+    bo_weight weight; /* first, since a bo_weight pointer can be cast to this type */
     void *gradient;   /* memory of its gradient, also while it is frozen; NULL: none */
     char *name;
     size_t shape[MAX_RANK];
@@ -30,7 +30,7 @@ struct bo_weights {
     bo_gradients *gradients;
     bo_rules rules;
     const bo_lora *lora;
-    bo_weights_facts facts; /* of all weights, now */
+    bo_weights_facts facts; /* current facts about all weights */
 };
 
 bo_status bo_weights_create(bo_context *context, bo_weights **out)
@@ -151,8 +151,8 @@ static bool same_shape(const bo_weight *a, const bo_weight *b)
            !memcmp(a->shape, b->shape, a->rank * sizeof *a->shape);
 }
 
-/* Returns the slot of a name: the one with its weight, else the empty one where it belongs. At least half of the slots
- * are empty, so that the search ends soon. */
+/* Returns the slot of a name: the one with its weight, else the empty one for it. At least half of the slots are empty,
+ * so that the search ends soon. */
 static size_t *slot_of(const bo_weights *weights, size_t *slots, size_t capacity, const char *name)
 {
     const size_t mask = 2 * capacity - 1;
@@ -169,7 +169,7 @@ static bool find_index(const bo_weights *weights, const char *name, size_t *inde
     return found;
 }
 
-/* Makes the arrays large enough for one more weight. After an error they are as before. */
+/* Grows the arrays for one more weight. After an error they are unchanged. */
 static bo_status grow(bo_context *context, bo_weights *weights)
 {
     if (weights->count < weights->capacity) return BO_OK;
@@ -193,7 +193,7 @@ static size_t numbers_of(const bo_weight *weight)
     return weight->rows * weight->columns;
 }
 
-/* Brings the facts up to date after one weight was added at the end, or after memory was allocated. */
+/* Updates the facts after one weight was added at the end, or after memory was allocated. */
 static void update_facts(bo_weights *weights)
 {
     bo_weights_facts *facts = &weights->facts;
@@ -412,8 +412,8 @@ static bool lacks_gradient(const bo_weight *weight)
     return !weight->frozen && !((const owned_weight *)weight)->gradient;
 }
 
-/* Appends a block with the gradients of the trained weights that have no memory yet. Blocks stay where they are,
- * because graphs and optimizers hold their addresses. */
+/* Appends a block with the gradients of the trained weights that have no memory yet. Existing blocks do not move,
+ * because graphs and optimizers store their addresses. */
 static bo_status add_gradients(bo_context *context, bo_weights *weights)
 {
     size_t floats = 0;

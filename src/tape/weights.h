@@ -48,14 +48,14 @@ size_t bo_weights_floats(const bo_weights *weights);
 /* Stores each weight as elements[i] (FLOAT32, BFLOAT16, INT8 or INT4) permanently and frees the float32 values. For
  * inference only: there are no gradients. Graphs must be recorded afterwards. */
 bo_status bo_weights_store(bo_context *context, bo_weights *weights, const bo_element *elements);
-/* Gives weights that have no memory such memory at once. The caller fills in the values, with `narrow` of the backend
- * for weights in fewer bits. */
+/* Allocates weights without memory directly in these elements. The caller fills in the values, using `narrow` of the
+ * backend for weights in fewer bits. */
 bo_status bo_weights_reserve(bo_context *context, bo_weights *weights, const bo_element *elements);
 const void *bo_weights_memory(const bo_weights *weights); /* values as they are stored; NULL: none yet */
 /* values of all weights; NULL: none yet, or stored in fewer bits */
 void *bo_weights_data(const bo_weights *weights);
 /* The gradients of the weights that were trained when bo_weights_allocate was called, in the order of the weights. Each
- * call that found more weights to train has added a block. */
+ * call that found new trainable weights has added a block. */
 typedef struct bo_gradients {
     void *data;
     size_t floats;

@@ -1,5 +1,5 @@
-/* The operation to blame for numbers that are not finite in a network with running statistics: not the statistics,
- * which the run itself has made invalid; searching for it does not change them. */
+/* Locating NaN and infinity in a network with running statistics: the operation that causes them is reported, not the
+ * statistics, which the run has made invalid. The search does not change the statistics. */
 #include "nn/nn.h"
 #include "testing.h"
 

@@ -36,7 +36,7 @@ static void sum_of(bo_context *context, const size_t *sizes, float *const *x, do
     for (size_t s = 0; s < SUMS; s++) vector_drop(context, (void *)(uintptr_t)list[s].g);
 }
 
-/* The last size has larger blocks than usual on a CPU, because there would be too many. */
+/* The last size has larger blocks than the default on a CPU, because there would be too many. */
 static void test_sums(void **state)
 {
     (void)state;

@@ -27,14 +27,14 @@ class LangChain(unittest.TestCase):
         talk = [("system", "sois bref"), ("human", "le chat ?")]
         expected = main.chat([{"role": "system", "content": "sois bref"}, {"role": "user", "content": "le chat ?"}], temperature=0,
                              max_tokens=30)
-        answer = model.invoke(talk)
-        self.assertEqual(answer.content, expected["choices"][0]["message"]["content"])
-        self.assertEqual(answer.usage_metadata["input_tokens"], expected["usage"]["prompt_tokens"])
-        self.assertEqual(answer.response_metadata["finish_reason"], expected["choices"][0]["finish_reason"])
+        response = model.invoke(talk)
+        self.assertEqual(response.content, expected["choices"][0]["message"]["content"])
+        self.assertEqual(response.usage_metadata["input_tokens"], expected["usage"]["prompt_tokens"])
+        self.assertEqual(response.response_metadata["finish_reason"], expected["choices"][0]["finish_reason"])
         parts = list(model.stream(talk))
-        self.assertEqual("".join(part.content for part in parts), answer.content)
+        self.assertEqual("".join(part.content for part in parts), response.content)
         self.assertGreater(len(parts), 5)
-        self.assertEqual([one.content for one in model.batch([talk] * 4)], [answer.content] * 4)
+        self.assertEqual([one.content for one in model.batch([talk] * 4)], [response.content] * 4)
         scored = ChatOpenAI(**common, max_tokens=5, temperature=0, logprobs=True, top_logprobs=2, stop_sequences=["\n"]).invoke(talk)
         self.assertTrue(scored.response_metadata["logprobs"]["content"][0]["top_logprobs"])
 

@@ -85,15 +85,15 @@ class Client(unittest.TestCase):
         server.wait_until(lambda: main.running() == 0, "the slot is free")
 
     def test_many_at_once(self):
-        async def ask():
+        async def complete_all():
             async with openai.AsyncOpenAI(base_url="http://127.0.0.1:%d/v1" % main.port, api_key="secret-key", max_retries=0) as many:
                 return await asyncio.gather(*(many.completions.create(model="words", prompt="le " * k, max_tokens=k, temperature=0)
                                               for k in range(1, 30)))
-        for k, done in enumerate(asyncio.run(ask()), 1):
+        for k, done in enumerate(asyncio.run(complete_all()), 1):
             self.assertEqual(done.choices[0].text, greedy(WORDS, "le " * k, k))
 
     def test_embeddings(self):
-        coded = client.embeddings.create(model="words", input=["le chat", "le chien"])  # the package asks for base64
+        coded = client.embeddings.create(model="words", input=["le chat", "le chien"])  # the package requests base64
         plain = client.embeddings.create(model="words", input=["le chat", "le chien"], encoding_format="float")
         self.assertEqual((len(coded.data), len(coded.data[0].embedding), coded.usage.prompt_tokens), (2, 16, 15))
         for one, two in zip(coded.data, plain.data):
@@ -138,7 +138,7 @@ class Client(unittest.TestCase):
                     patient.completions.create(model="words", prompt="le", max_tokens=4, temperature=0).choices[0].text))
                 thread.start()
                 time.sleep(0.3)
-            self.assertEqual(server.Answer(waiting.getresponse()).status, 200)
+            self.assertEqual(server.Response(waiting.getresponse()).status, 200)
             waiting.close()
             thread.join(server.PATIENCE)
             self.assertEqual(found, [greedy(WORDS, "le", 4)])

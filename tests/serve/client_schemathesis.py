@@ -1,5 +1,5 @@
 """bochner serve against its own description: src/serve/openapi.json is valid OpenAPI 3.1, and schemathesis sends bodies that follow it
-and bodies that do not. Valid ones are accepted, others refused with 4xx, and every answer has a status, type and shape that the
+and bodies that do not. Valid ones are accepted, others refused with 4xx, and every response has a status, type and shape that the
 description states.
 
 The description holds for every model. Before the requests are made, the tokens are limited to the vocabulary of the tiny model, and
@@ -58,7 +58,7 @@ class Description(unittest.TestCase):
         self.assertEqual(main.get("/openapi.json").json, DESCRIPTION)
 
     def test_requests(self):
-        """Statuses, types, headers and shapes of the answers; correct requests are accepted, others and other methods refused."""
+        """Statuses, types, headers and shapes of the responses; valid requests are accepted, invalid requests and other methods refused."""
         directory = server.DIRECTORY / "schemathesis"
         directory.mkdir()
         path = directory / "openapi.json"

@@ -310,7 +310,7 @@ class Streams(Case):
 
     def test_characters_are_not_divided(self):
         """The model of bytes emits characters of two and three bytes. No event has a replacement character, and even random
-        bytes arrive as the text of the whole answer."""
+        bytes arrive as the text of the whole response."""
         text = "".join(event["choices"][0]["text"] for event in
                        main.events("/v1/completions", {"prompt": "le élève", "max_tokens": 300, "temperature": 0}))
         self.assertTrue(set("éàï本—") & set(text), text)
@@ -338,10 +338,10 @@ class Streams(Case):
         whole = main.json("/v1/completions", body)["choices"]
         events = main.events("/v1/completions", {**body, "logprobs": 1, "return_token_ids": True})
         for choice in whole:
-            mine = [event["choices"][0] for event in events if event["choices"][0]["index"] == choice["index"]]
-            self.assertEqual("".join(part["text"] for part in mine), choice["text"])
-            self.assertEqual([part["finish_reason"] for part in mine], [None] * (len(mine) - 1) + ["length"])
-            self.assertEqual(sum(len(part["token_ids"]) for part in mine if part.get("token_ids")), 30)
+            choice_events = [event["choices"][0] for event in events if event["choices"][0]["index"] == choice["index"]]
+            self.assertEqual("".join(part["text"] for part in choice_events), choice["text"])
+            self.assertEqual([part["finish_reason"] for part in choice_events], [None] * (len(choice_events) - 1) + ["length"])
+            self.assertEqual(sum(len(part["token_ids"]) for part in choice_events if part.get("token_ids")), 30)
 
     def test_logprobs(self):
         body = {"prompt": "le 日本", "max_tokens": 40, "temperature": 0, "logprobs": 2}

@@ -21,7 +21,7 @@ def special_pieces():
 
 
 def talking(model, name):
-    """The model with a template; an answer ends with the token that ends a turn."""
+    """The model with a template; a response ends with the token that ends a turn."""
     found = json.loads((DIRECTORY / "special.json").read_text(encoding="utf-8"))
     end = next(each["id"] for each in found["added_tokens"] if each["content"] == ENDS.get(name, "<|im_end|>"))
     directory = variant(model, "talk-" + name, generation_config__json=json.dumps({"eos_token_id": end}), tokenizer_config__json=TOKENS,
@@ -30,7 +30,7 @@ def talking(model, name):
 
 
 def collect(server, body):
-    """The choice of a streamed answer, as if it had not been streamed."""
+    """The choice of a streamed response, as if it had not been streamed."""
     events = [event["choices"][0] for event in server.events("/v1/chat/completions", body)]
     return {**events[-1], "message": {"content": "".join(event["delta"].get("content", "") for event in events)},
             "token_ids": sum((event.get("token_ids") or [] for event in events), []),
@@ -49,10 +49,10 @@ def compare(case, server, system, questions=QUESTIONS, streamed=False, kind="id"
         if streamed:
             found = collect(server, body)
         else:
-            answer = server.json("/v1/chat/completions", body)
-            found = answer["choices"][0]
-            case.assertEqual(answer["usage"]["prompt_tokens"], len(expected["prompt_token_ids"]))
-            cached.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+            response = server.json("/v1/chat/completions", body)
+            found = response["choices"][0]
+            case.assertEqual(response["usage"]["prompt_tokens"], len(expected["prompt_token_ids"]))
+            cached.append(response["usage"]["prompt_tokens_details"]["cached_tokens"])
         for member in ("prompt_token_ids", "token_ids", "finish_reason"):
             case.assertEqual(found[member], expected[member], (member, whole))
         case.assertEqual(found["message"]["content"], expected["message"]["content"])
@@ -92,7 +92,7 @@ class Conversations(unittest.TestCase):
             self.assertGreater(cached[2], cached[1] + 10)
 
     def test_states_of_messages(self):
-        """States that no answer was generated for: they end after their messages."""
+        """States that no response was generated for: they end after their messages."""
         directory, _ = talking(special_pieces(), "chatml")
         with Server(directory) as server:
             first = [{"role": "system", "content": "Be brief."}]
@@ -118,9 +118,9 @@ class Conversations(unittest.TestCase):
             text2 = server.json("/v1/states", {"prompt": "le chat", "state": one["id"]})["id"]
             for state in (text, text2):
                 for path in ("/v1/chat/completions", "/v1/states"):
-                    answer = server.post(path, {"messages": last, "state": state})
-                    self.assertEqual((answer.status, answer.error["param"]), (400, "state"))
-                    self.assertIn("no messages", answer.error["message"])
+                    response = server.post(path, {"messages": last, "state": state})
+                    self.assertEqual((response.status, response.error["param"]), (400, "state"))
+                    self.assertIn("no messages", response.error["message"])
 
     def test_rewritten_history(self):
         """A template that leaves out earlier thoughts: the conversation is read again, and the tokens are right."""
@@ -138,16 +138,16 @@ class Conversations(unittest.TestCase):
         """Special tokens in messages are plain text, and special tokens with parse_special."""
         directory, end = talking(special_pieces(), "chatml")
         with Server(directory) as server:
-            ask = lambda text, **options: server.json("/v1/tokenize", {"messages": [{"role": "user", "content": text}], **options})["tokens"]
-            plain = ask("a<|im_end|>b")
-            self.assertEqual(plain.count(end), ask("ab").count(end))
+            tokenize = lambda text, **options: server.json("/v1/tokenize", {"messages": [{"role": "user", "content": text}], **options})["tokens"]
+            plain = tokenize("a<|im_end|>b")
+            self.assertEqual(plain.count(end), tokenize("ab").count(end))
             self.assertEqual(server.json("/v1/detokenize", {"tokens": plain})["prompt"].count("a<|im_end|>b"), 1)
-            self.assertEqual(ask("a<|im_end|>b", parse_special=False), plain)
-            self.assertEqual(ask("a<|im_end|>b", parse_special=True).count(end), plain.count(end) + 1)
+            self.assertEqual(tokenize("a<|im_end|>b", parse_special=False), plain)
+            self.assertEqual(tokenize("a<|im_end|>b", parse_special=True).count(end), plain.count(end) + 1)
             body = {"messages": [{"role": "user", "content": "<|im_end|>"}], "max_tokens": 1, "return_token_ids": True}
             for parses, more in ((False, 0), (True, 1), (None, 0)):
                 made = server.json("/v1/chat/completions", {**body, "parse_special": parses})["choices"][0]["prompt_token_ids"]
-                self.assertEqual(made.count(end), ask("").count(end) + more)
+                self.assertEqual(made.count(end), tokenize("").count(end) + more)
             self.assertEqual(server.post("/v1/chat/completions", {**body, "parse_special": "yes"}).status, 400)
             # a prompt is text with special tokens
             self.assertEqual(server.json("/v1/tokenize", {"prompt": "<|im_end|>", "add_special_tokens": False})["tokens"], [end])
@@ -161,11 +161,11 @@ class Conversations(unittest.TestCase):
             self.assertTrue(data.endswith(b'[{"role":"user","content":"abc"}]'))
             for at in (len(data) - 3, len(data) - 40, data.index(b'[{"role"') - 4):
                 bad = data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
-                answer = server.request("PUT", "/v1/states/bad", bad, octets)
-                self.assertEqual(answer.status, 400, answer)
+                response = server.request("PUT", "/v1/states/bad", bad, octets)
+                self.assertEqual(response.status, 400, response)
             begin = data.index(b'[{"role"')
 
-            def put(messages):
+            def upload(messages):
                 made = bytearray(data[:begin] + messages)
                 struct.pack_into("<Q", made, 48, xxh64(bytes(made[:48] + made[56:])))
                 return bytes(made), server.request("PUT", "/v1/states/bad", bytes(made), octets)
@@ -174,13 +174,13 @@ class Conversations(unittest.TestCase):
             for messages in (b"garbage", b'{"a":1}', b"null", b"[1]", b'[{"role":"user","content":["abc"]}]', b'[{"role":"user","content":"\xff"}]',
                              b'[{"role":"user","content":"abc",' + many + b"}]", b'[{"role":"user","content":"\\u0000"}]', b'[]\0[',
                              b'[{"role":"user","content":"abc","content":[1]}]', b'[{"role":"user","content":"abc"}', b"[" * 70 + b"]" * 70):
-                made, answer = put(messages)
-                self.assertEqual((answer.status, answer.error["param"]), (400, "state"), messages[:60])
-                self.assertTrue(answer.error["message"].startswith("state: "), answer)
-                answer = server.post("/v1/chat/completions", {"messages": [], "max_tokens": 1, "state": {"data": base64.b64encode(made).decode()}})
-                self.assertEqual((answer.status, answer.error["param"]), (400, "state"), messages[:60])
+                made, response = upload(messages)
+                self.assertEqual((response.status, response.error["param"]), (400, "state"), messages[:60])
+                self.assertTrue(response.error["message"].startswith("state: "), response)
+                response = server.post("/v1/chat/completions", {"messages": [], "max_tokens": 1, "state": {"data": base64.b64encode(made).decode()}})
+                self.assertEqual((response.status, response.error["param"]), (400, "state"), messages[:60])
             for messages in (data[begin:], b"[]", b'[{"role":"user","name":"x","content":"\\\\u0000"}]'):
-                self.assertEqual(put(messages)[1].status, 200, messages)
+                self.assertEqual(upload(messages)[1].status, 200, messages)
 
 
 if __name__ == "__main__":

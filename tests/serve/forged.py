@@ -1,4 +1,4 @@
-"""bochner serve: states with numbers that are not finite, or lead to such numbers, harm nobody but their sender."""
+"""bochner serve: states with NaN or infinity, or that lead to them, affect only their sender."""
 import array, base64, math, unittest
 import server
 from server import Server, forge, parallel
@@ -33,14 +33,14 @@ class Forged(unittest.TestCase):
                 self.assertEqual(each.request("PUT", "/v1/states/same", forge(state, lambda _, data: data)).status, 200)
                 for value in (math.nan, math.inf):
                     bad = forge(state, with_numbers(value))
-                    answer = each.request("PUT", "/v1/states/bad", bad)
-                    self.assertEqual((answer.status, answer.error["param"]), (400, "state"), "%s %g: %r" % (model, value, answer))
+                    response = each.request("PUT", "/v1/states/bad", bad)
+                    self.assertEqual((response.status, response.error["param"]), (400, "state"), "%s %g: %r" % (model, value, response))
                     self.assertEqual(each.get("/v1/states/bad").status, 404)
-                    answer = each.post("/v1/completions", {"state": {"data": base64.b64encode(bad).decode()}, "max_tokens": 2})
-                    self.assertEqual((answer.status, answer.error["param"]), (400, "state"), answer)
+                    response = each.post("/v1/completions", {"state": {"data": base64.b64encode(bad).decode()}, "max_tokens": 2})
+                    self.assertEqual((response.status, response.error["param"]), (400, "state"), response)
 
     def test_overflow(self):
-        """Finite numbers that overflow in a step end their text alone. The others in the batch have the bits of a batch without it."""
+        """Finite numbers that overflow in a step end only their text. The other texts in the batch have the bits of a batch without it."""
         for model in MODELS:
             with Server(model, "--slots", 8, "--context", 500) as each:
                 huge = forge(state_of(each, "le chat boit"), with_numbers(3e38))
@@ -50,9 +50,9 @@ class Forged(unittest.TestCase):
                 working = set(prompts)
 
                 def work(prompt):
-                    answers = [each.post("/v1/completions", {"prompt": prompt, **body}) for _ in range(5)]
+                    responses = [each.post("/v1/completions", {"prompt": prompt, **body}) for _ in range(5)]
                     working.remove(prompt)
-                    return answers
+                    return responses
 
                 def attack():
                     found = []
@@ -61,30 +61,30 @@ class Forged(unittest.TestCase):
                                                                    "ignore_eos": True}))
                     return found
 
-                answers = parallel([lambda p=p: work(p) for p in prompts] + [attack])
-                for each_answers, text in zip(answers, expected):
-                    for answer in each_answers:
-                        self.assertEqual(answer.status, 200, answer)
-                        self.assertEqual(answer.json["choices"][0]["text"], text)
-                self.assertTrue(answers[-1])
-                for answer in answers[-1]:
-                    self.assertEqual((answer.status, answer.error["param"]), (400, "state"), "%s: %r" % (model, answer))
+                responses = parallel([lambda p=p: work(p) for p in prompts] + [attack])
+                for each_responds, text in zip(responses, expected):
+                    for response in each_responds:
+                        self.assertEqual(response.status, 200, response)
+                        self.assertEqual(response.json["choices"][0]["text"], text)
+                self.assertTrue(responses[-1])
+                for response in responses[-1]:
+                    self.assertEqual((response.status, response.error["param"]), (400, "state"), "%s: %r" % (model, response))
                 for prompt, text in zip(prompts, expected):  # nor is the cache harmed
                     self.assertEqual(each.text(prompt, **body), text)
 
     def test_kept(self):
-        """A state whose numbers are not finite is neither kept nor returned; a text is not lost for that."""
+        """A state with NaN or infinity is neither kept nor returned; its text is not lost."""
         with Server(server.train("ssm", "--mixer", "ssm", steps=3)) as each:
             huge = {"data": base64.b64encode(forge(state_of(each, "le chat boit"), with_numbers(3e38))).decode()}
             for prompt in ("", "abc" * 30):
-                answer = each.post("/v1/states", {"state": huge, "prompt": prompt or "a"})
-                self.assertEqual((answer.status, answer.error["param"]), (400, "state"), answer)
-                for wish in ("id", True):
-                    answer = each.post("/v1/completions", {"state": huge, "prompt": prompt, "max_tokens": 1, "return_state": wish})
-                    if answer.status == 200:
-                        self.assertIn("not finite", answer.json["choices"][0]["state"]["error"]["message"])
+                response = each.post("/v1/states", {"state": huge, "prompt": prompt or "a"})
+                self.assertEqual((response.status, response.error["param"]), (400, "state"), response)
+                for return_state in ("id", True):
+                    response = each.post("/v1/completions", {"state": huge, "prompt": prompt, "max_tokens": 1, "return_state": return_state})
+                    if response.status == 200:
+                        self.assertIn("not finite", response.json["choices"][0]["state"]["error"]["message"])
                     else:
-                        self.assertEqual((answer.status, answer.error["param"]), (400, "state"), answer)
+                        self.assertEqual((response.status, response.error["param"]), (400, "state"), response)
             self.assertEqual(each.metrics()["bochner_kept_states"], 1)  # the one that was forged
 
 

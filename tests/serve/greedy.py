@@ -1,6 +1,6 @@
-"""bochner serve: greedy answers do not depend on what else the server does.
+"""bochner serve: greedy responses do not depend on other requests.
 
-Each answer equals the text of `bochner generate --greedy`, alone and among 64 requests at the same time (short and long ones,
+Each response equals the text of `bochner generate --greedy`, alone and among 64 requests at the same time (short and long ones,
 streamed and not, several choices, states), in every repetition. Log probabilities in batches agree with those alone to 1e-4."""
 import random, unittest
 import server
@@ -79,7 +79,7 @@ class Greedy(unittest.TestCase):
         self.check(server.train("words1", "--features", 16), 16, "--threads", 1, "--cache-bytes", 1, kinds=4)
 
     def test_small_cache(self):
-        """Cached prefixes are evicted while others use them."""
+        """Cached prefixes are evicted while other requests use them."""
         self.check(server.train("words2", "--features", 16), 32, "--cache-bytes", 30_000, "--slots", 7, kinds=4)
 
     def test_log_probabilities(self):

@@ -1,6 +1,6 @@
 """bochner serve: clients that are slow, broken or malicious.
 
-After every test the server answers, nothing runs or waits, and at the end its memory and open files have not grown."""
+After every test the server responds, nothing runs or waits, and at the end its memory and open files have not grown."""
 import http.client, json, pathlib, re, socket, struct, time, unittest
 import server
 from server import Server, wait_until
@@ -36,7 +36,7 @@ class Hostile(unittest.TestCase):
         self.assertEqual(len(main.text("le chat", max_tokens=5, temperature=0)), 5)
 
 
-def answers(connection):
+def responses(connection):
     """All bytes until the server closes the connection."""
     data = b""
     try:
@@ -67,11 +67,11 @@ BODY = b'{"prompt": "le", "max_tokens": 3}'
 
 class Bodies(Hostile):
     def refused(self, body, path="/v1/completions", param=None, status=400):
-        answer = main.request("POST", path, body)
-        self.assertEqual(answer.status, status, "%s %r: %r" % (path, body[:200], answer))
-        self.assertEqual(set(answer.error), {"message", "type", "param", "code"})
+        response = main.request("POST", path, body)
+        self.assertEqual(response.status, status, "%s %r: %r" % (path, body[:200], response))
+        self.assertEqual(set(response.error), {"message", "type", "param", "code"})
         if param:
-            self.assertEqual(answer.error["param"], param, "%r: %r" % (body[:200], answer))
+            self.assertEqual(response.error["param"], param, "%r: %r" % (body[:200], response))
 
     def test_not_json(self):
         bodies = ["{", "}", "[", "{]", "[]", "null", "true", "1", '"x"', '{"a": 1,}', '{"a" 1}', '{"a": }', '{a: 1}', "{'a': 1}",
@@ -94,8 +94,8 @@ class Bodies(Hostile):
 
     def test_nul(self):
         """A text with NUL is refused or read as a whole, never cut."""
-        answer = main.post("/v1/tokenize", {"prompt": "a\0b"})
-        self.assertTrue(answer.status == 400 or answer.json["count"] == 3, answer)
+        response = main.post("/v1/tokenize", {"prompt": "a\0b"})
+        self.assertTrue(response.status == 400 or response.json["count"] == 3, response)
         for body in ({"prompt": "a\0b"}, {"prompt": "a", "stop": "\0"}, {"prompt": "a", "state": "a\0b"}, {"model\0": 1}):
             self.assertIn(main.post("/v1/completions", {**body, "max_tokens": 2}).status, (200, 400, 404))
         for body in ({"messages": [{"role": "us\0er", "content": "a\0"}], "max_tokens": 2},):
@@ -108,8 +108,8 @@ class Bodies(Hostile):
                 for body in (opening * depth, opening * depth + inner + closing * depth,
                              b'{"prompt": "le", "max_tokens": 1, "model": ' + opening * depth + inner + closing * depth + b"}"):
                     if len(body) <= MEGABYTE:
-                        answer = main.request("POST", "/v1/completions", body)
-                        self.assertIn(answer.status, (200, 400), "depth %d: %r" % (depth, answer))
+                        response = main.request("POST", "/v1/completions", body)
+                        self.assertIn(response.status, (200, 400), "depth %d: %r" % (depth, response))
 
     def test_huge_numbers(self):
         for name in ("max_tokens", "n", "top_k", "logprobs", "temperature", "top_p", "min_p", "presence_penalty", "repetition_penalty"):
@@ -117,8 +117,8 @@ class Bodies(Hostile):
                 body = '{"prompt": "le", "max_tokens": 1, "%s": %s}' % (name, number)
                 if name == "max_tokens":
                     body = '{"prompt": "le", "max_tokens": %s, "stop": " "}' % number
-                answer = main.request("POST", "/v1/completions", body)
-                self.assertIn(answer.status, (200, 400), "%s: %r" % (body[:80], answer))
+                response = main.request("POST", "/v1/completions", body)
+                self.assertIn(response.status, (200, 400), "%s: %r" % (body[:80], response))
         for name, numbers in {"n": ("1e400", "9" * 40, "2147483649", "4294967297"), "temperature": ("1e400", "-1e400", "1e308"),
                               "logprobs": ("4294967297", "1e400"), "top_k": ("-4294967296",)}.items():
             for number in numbers:
@@ -154,8 +154,8 @@ class Bodies(Hostile):
                     if kind not in accepted:
                         self.refused(json.dumps({**body, member: value}).encode(), path, param=member)
         for value in ({"include_usage": 1}, {"include_usage": "true"}):
-            answer = main.post("/v1/completions", {"prompt": "le", "stream": True, "stream_options": value})
-            self.assertEqual(answer.status, 400, answer)
+            response = main.post("/v1/completions", {"prompt": "le", "stream": True, "stream_options": value})
+            self.assertEqual(response.status, 400, response)
 
     def test_many_members(self):
         for body in ({"m%d" % i: None for i in range(40000)}, {"m%d" % i: i for i in range(300)}):
@@ -165,8 +165,8 @@ class Bodies(Hostile):
         self.assertEqual(main.post("/v1/completions", {**{"m%d" % i: None for i in range(200)}, "prompt": "le"}).status, 200)
         bias = {str(i): 0.5 for i in range(256)}
         self.assertEqual(main.post("/v1/completions", {"prompt": "le", "max_tokens": 1, "logit_bias": bias}).status, 200)
-        answer = main.post("/v1/completions", {"prompt": ["a"] * 100_000, "max_tokens": 1})
-        self.assertIn(answer.status, (200, 400, 429), answer)
+        response = main.post("/v1/completions", {"prompt": ["a"] * 100_000, "max_tokens": 1})
+        self.assertIn(response.status, (200, 400, 429), response)
 
     def test_large_bodies(self):
         """A body that is too large is refused before it is read."""
@@ -175,10 +175,10 @@ class Bodies(Hostile):
         except (BrokenPipeError, ConnectionResetError):
             pass  # the server has closed the connection while this client was sending
         connection = main.socket(head(length=10**15))
-        self.assertEqual(statuses(answers(connection)), [413])
+        self.assertEqual(statuses(responses(connection)), [413])
         connection.close()
-        answer = main.request("POST", "/v1/tokenize", b'{"prompt": "' + b"x" * (MEGABYTE - 100) + b'"}')
-        self.assertEqual(answer.status, 200)
+        response = main.request("POST", "/v1/tokenize", b'{"prompt": "' + b"x" * (MEGABYTE - 100) + b'"}')
+        self.assertEqual(response.status, 200)
 
 
 # ---- connections ----------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Connections(Hostile):
                 connection.shutdown(socket.SHUT_WR)
             except OSError:
                 pass  # the server has closed it already
-            found = statuses(answers(connection))
+            found = statuses(responses(connection))
             connection.close()
             self.assertLessEqual(len(set(found)), 1, "%s: %s" % (name, found))  # libmicrohttpd may send the head of an error twice
             self.assertTrue(all(400 <= status < 600 and status != 500 for status in found), "%s: %s" % (name, found))
@@ -223,38 +223,38 @@ class Connections(Hostile):
         """Headers that are not quite correct may be refused or not."""
         for header in (b"X: a\r\n b", b"X: a\0b", b": x", b"X:\x7f\xff", b"X" * 3000 + b": " + b"y" * 3000):
             connection = main.socket(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + header + b"\r\n\r\n")
-            found = statuses(answers(connection))
+            found = statuses(responses(connection))
             connection.close()
             self.assertTrue(set(found) <= {200, 400, 431}, "%r: %s" % (header[:20], found))
 
     def test_accepted_requests(self):
         """Unusual, but correct."""
-        def ask(data):
+        def send_bytes(data):
             connection = main.socket(data)
-            found = answers(connection)
+            found = responses(connection)
             connection.close()
             return found
         close = "Connection: close\r\n"
-        self.assertEqual(statuses(ask(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")), [200])
-        self.assertEqual(statuses(ask(head("GET", "/health", extra=close + "HOST-x: 1\r\nx-EMPTY:\r\n"))), [200])
-        self.assertEqual(statuses(ask(head(length=len(BODY), extra=close) + BODY)), [200])
-        self.assertEqual(statuses(ask(b"\r\n" + head("GET", "/health", extra=close))), [200])  # an empty line before the request
+        self.assertEqual(statuses(send_bytes(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")), [200])
+        self.assertEqual(statuses(send_bytes(head("GET", "/health", extra=close + "HOST-x: 1\r\nx-EMPTY:\r\n"))), [200])
+        self.assertEqual(statuses(send_bytes(head(length=len(BODY), extra=close) + BODY)), [200])
+        self.assertEqual(statuses(send_bytes(b"\r\n" + head("GET", "/health", extra=close))), [200])  # an empty line before the request
         chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (BODY[:5], BODY[5:])) + b"0\r\n\r\n"
-        found = statuses(ask(head(extra=close + "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n") + chunks))
+        found = statuses(send_bytes(head(extra=close + "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n") + chunks))
         self.assertIn(found, ([200], [411], [501]))
         connection = main.socket(head(length=len(BODY), extra=close + "Expect: 100-continue\r\n"))
         self.assertIn(b" 100 ", connection.recv(100))
         connection.sendall(BODY)
-        self.assertEqual(statuses(answers(connection)), [200])
+        self.assertEqual(statuses(responses(connection)), [200])
         connection.close()
-        self.assertIn(statuses(ask(head("HEAD", "/health", extra=close))), ([200], [405]))
+        self.assertIn(statuses(send_bytes(head("HEAD", "/health", extra=close))), ([200], [405]))
 
     def test_pipelining(self):
         bodies = [b'{"prompt": "le chat", "max_tokens": %d, "temperature": 0}' % n for n in (1, 9, 3, 27, 2)]
         request = b"".join(head(length=len(body)) + body for body in bodies)
         request += head("GET", "/health", extra="Connection: close\r\n")
         connection = main.socket(request)
-        data = answers(connection)
+        data = responses(connection)
         connection.close()
         self.assertEqual(statuses(data), [200] * 6)
         self.assertEqual([int(n) for n in re.findall(rb'"completion_tokens": ?(\d+)', data)], [1, 9, 3, 27, 2])
@@ -264,14 +264,14 @@ class Connections(Hostile):
         for i in range(300):
             main.send(connection, "POST" if i % 3 else "GET", "/v1/completions" if i % 3 == 1 else "/v1/tokenize" if i % 3 else "/health",
                       {"prompt": "le", "max_tokens": 2 if i % 3 == 1 else None} if i % 3 else None, None)
-            self.assertEqual(server.Answer(connection.getresponse()).status, 200)
-            if i % 50 == 7:  # an error does not end the connection, or says so
+            self.assertEqual(server.Response(connection.getresponse()).status, 200)
+            if i % 50 == 7:  # an error does not end the connection, or announces it
                 main.send(connection, "POST", "/v1/completions", {"n": 0}, None)
-                self.assertEqual(server.Answer(connection.getresponse()).status, 400)
+                self.assertEqual(server.Response(connection.getresponse()).status, 400)
         connection.close()
 
     def test_trickle(self):
-        """A request that arrives byte by byte is answered, and others do not wait for it."""
+        """A request that arrives byte by byte is served, and other requests do not wait for it."""
         data = head(length=len(BODY), extra="Connection: close\r\n") + BODY
         slow = [main.socket() for _ in range(5)]
         begin, worst = time.monotonic(), 0
@@ -284,19 +284,19 @@ class Connections(Hostile):
                 worst = max(worst, time.monotonic() - at)
             time.sleep(0.004)
         for connection in slow:
-            self.assertEqual(statuses(answers(connection)), [200])
+            self.assertEqual(statuses(responses(connection)), [200])
             connection.close()
         self.assertLess(worst, 10 if server.SANITIZED else 1)
         self.assertGreater(time.monotonic() - begin, 0.3)
 
     def test_never_complete(self):
-        """Requests that never end are given up, while others are answered."""
+        """Requests that never end are dropped, while other requests are served."""
         with Server(WORDS, "--timeout", 1, "--connections", 10) as each:
             stuck = [each.socket(data) for data in (b"", b"G", b"GET /health HTTP/1.1\r\nHost: localhost\r\n", head(length=100) + b"{",
                                                     head(length=len(BODY) + 1) + BODY)]
             self.assertEqual(each.post("/v1/completions", {"prompt": "le"}).status, 200)
             for connection in stuck[1:]:
-                found = statuses(answers(connection))
+                found = statuses(responses(connection))
                 self.assertIn(found, ([], [400], [408]))
             for connection in stuck:
                 connection.close()
@@ -320,11 +320,11 @@ class Connections(Hostile):
             self.assertEqual(each.get("/health").status, 200)
 
     def test_half_closed(self):
-        """A client that has closed its side is answered or dropped, and never waited for."""
+        """A client that has closed its side is served or dropped, and the server never waits for it."""
         for data in (head(length=len(BODY)) + BODY, head(length=100) + BODY, head("GET", "/health"), b"", b"POST"):
             connection = main.socket(data)
             connection.shutdown(socket.SHUT_WR)
-            self.assertTrue(all(status in (200, 400, 408) for status in statuses(answers(connection))))
+            self.assertTrue(all(status in (200, 400, 408) for status in statuses(responses(connection))))
             connection.close()
 
     def test_disconnects_free_their_slots(self):
@@ -351,7 +351,7 @@ class Connections(Hostile):
         wait_until(lambda: main.running() == 0 and main.waiting() == 0, "the slots are free", 10)
 
     def test_client_that_does_not_read(self):
-        """Others are answered, and its answer ends when 32 MiB of it are unread: at most 64 MiB of memory, since buffers double."""
+        """Other clients are served, and its response ends when 32 MiB of it are unread: at most 64 MiB of memory, since buffers double."""
         before = main.rss()
         body = json.dumps({"prompt": "le", "max_tokens": server.ENDLESS, "ignore_eos": True, "stream": True, "logprobs": 20}).encode()
         clients = [main.socket(head(length=len(body)) + body) for _ in range(4)]
@@ -376,7 +376,7 @@ class Connections(Hostile):
             self.assertEqual(len(each.text("le", max_tokens=3, temperature=0)), 3)
 
     def test_more_connections_than_allowed(self):
-        """Those that have waited longest for a request are closed, and every new one is answered."""
+        """Connections that have waited longest for a request are closed, and every new one is served."""
         with Server(WORDS, "--connections", CONNECTIONS, "--client-connections", CONNECTIONS) as each:
             idle = []
             for i in range(CONNECTIONS + 30):
@@ -384,7 +384,7 @@ class Connections(Hostile):
                 self.assertEqual(statuses(idle[-1].recv(1000)), [200])
                 wait_until(lambda: len(each.log) > i, "the request has ended")  # from then on the connection waits for the next one
             for connection in idle[:30]:
-                self.assertEqual(answers(connection), b"")
+                self.assertEqual(responses(connection), b"")
             for connection in idle[30:]:
                 connection.sendall(head("GET", "/health"))
                 self.assertEqual(statuses(connection.recv(1000)), [200])
@@ -392,20 +392,20 @@ class Connections(Hostile):
                 connection.close()
 
     def test_connections_with_a_long_request(self):
-        """A connection whose request is complete is not closed in favor of another one, also before its answer starts."""
+        """A connection whose request is complete is not closed in favor of another one, also before its response starts."""
         body = json.dumps({"prompt": server.sentences(1) * 80_000}).encode()
         with Server(server.pieces(), "--client-connections", 1, "--max-prompt", 10**7) as each:
             busy = each.socket(head("POST", "/v1/tokenize", length=len(body), extra="Connection: close\r\n") + body)
             wait_until(lambda: is_read(each, busy), "the server has read the request")
             time.sleep(0.1)
             other = each.socket(head("GET", "/health", extra="Connection: close\r\n"))
-            self.assertIn(statuses(answers(other)), ([429], [200]))  # 200: the long request has ended already
-            self.assertEqual(statuses(answers(busy)), [200])
+            self.assertIn(statuses(responses(other)), ([429], [200]))  # 200: the long request has ended already
+            self.assertEqual(statuses(responses(busy)), [200])
             other.close()
             busy.close()
 
     def test_slow_clients_of_one_address(self):
-        """They cannot use up all connections: others are answered, also those of the same address."""
+        """They cannot use up all connections: other clients are served, also those of the same address."""
         with Server(WORDS, "--connections", 200) as each:
             for data in (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: a", b"", head(length=100) + b"{"):
                 slow = [each.socket(data) for _ in range(210)]
@@ -416,15 +416,15 @@ class Connections(Hostile):
                 for connection in slow:
                     connection.close()
 
-    def test_answered_connections_of_one_address(self):
-        """Connections whose requests are answered are not closed; further ones of the address are refused."""
+    def test_active_connections_of_one_address(self):
+        """Connections whose requests are served are not closed; further ones of the address are refused."""
         body = json.dumps({"prompt": "le", "max_tokens": server.ENDLESS, "ignore_eos": True}).encode()
         with Server(WORDS, "--connections", 20, "--client-connections", 4, "--slots", 1) as each:
             busy = [each.socket(head(length=len(body)) + body) for _ in range(4)]
             wait_until(lambda: metric_from(each, "127.0.0.2", "bochner_queued") == 3, "three requests wait")
             for data in (head("GET", "/health"), b"", head(length=len(body)) + body):
                 refused = each.socket(data)
-                found = answers(refused)
+                found = responses(refused)
                 refused.close()
                 self.assertEqual(statuses(found), [429], found)
                 header, _, text = found.partition(b"\r\n\r\n")
@@ -432,25 +432,25 @@ class Connections(Hostile):
                 self.assertIn(b"Content-Length: %d\r\n" % len(text), header)
                 self.assertEqual(json.loads(text)["error"]["code"], "too_many_connections")
             self.assertEqual(health_from(each, "127.0.0.2"), 200)
-            for size in (100, 100_000, MEGABYTE):  # the answer reaches a client that sends its body first
+            for size in (100, 100_000, MEGABYTE):  # the response reaches a client that sends its body first
                 for _ in range(5):
-                    answer = each.post("/v1/completions", {"prompt": "x" * size})
-                    self.assertEqual((answer.status, answer.error["code"]), (429, "too_many_connections"))
+                    response = each.post("/v1/completions", {"prompt": "x" * size})
+                    self.assertEqual((response.status, response.error["code"]), (429, "too_many_connections"))
             self.assertEqual(metric_from(each, "127.0.0.2", 'bochner_answers_total{status="4xx"}'), 3 + 15)
             wait_until(lambda: any(json.loads(line)["status"] == 429 for line in each.log), "a refusal is in the log")
             busy.pop().close()
-            wait_until(lambda: answers_health(each), "an answer after a connection was closed")
+            wait_until(lambda: is_healthy(each), "an answer after a connection was closed")
             for connection in busy:
                 connection.close()
 
 
 def from_address(each, address, path):
-    """The answer to a request of this address; all of 127.0.0.0/8 belong to the loopback interface."""
+    """The response to a request of this address; all of 127.0.0.0/8 belong to the loopback interface."""
     connection = http.client.HTTPConnection("127.0.0.1", each.port, timeout=server.PATIENCE, source_address=(address, 0))
     connection.request("GET", path)
-    answer = server.Answer(connection.getresponse())
+    response = server.Response(connection.getresponse())
     connection.close()
-    return answer
+    return response
 
 
 def is_read(each, connection):
@@ -470,7 +470,7 @@ def metric_from(each, address, name):
     return float(re.search(r"^%s (\S+)" % re.escape(name), from_address(each, address, "/metrics").body.decode(), re.M)[1])
 
 
-def answers_health(each):
+def is_healthy(each):
     try:
         return each.get("/health").status == 200
     except OSError:

@@ -21,11 +21,11 @@ def tearDownModule():
 
 class Description(Case):
     def test_models(self):
-        answer = main.get("/v1/models")
-        self.assertEqual(answer.status, 200)
-        self.assertEqual(answer.headers["content-type"].split(";")[0], "application/json")
-        self.assertEqual(answer.json["object"], "list")
-        (model,) = answer.json["data"]
+        response = main.get("/v1/models")
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers["content-type"].split(";")[0], "application/json")
+        self.assertEqual(response.json["object"], "list")
+        (model,) = response.json["data"]
         self.assertEqual((model["id"], model["object"], model["owned_by"]), ("words", "model", "bochner"))
         self.assertGreater(model["created"], 1_600_000_000)
         facts = model["bochner"]
@@ -60,29 +60,29 @@ class Description(Case):
         self.assertEqual(facts["kv_bytes_per_token"], 3 * 2 * 2 * 16 * 4)  # layers, key and value, key heads, head, float
 
     def test_health(self):
-        answer = main.get("/health")
-        self.assertEqual((answer.status, answer.json), (200, {"status": "ok"}))
+        response = main.get("/health")
+        self.assertEqual((response.status, response.json), (200, {"status": "ok"}))
 
     def test_page(self):
-        answer = main.get("/")
-        self.assertEqual(answer.status, 200)
-        self.assertEqual(answer.headers["content-type"].split(";")[0], "text/html")
-        self.assertIn(b"<html", answer.body.lower())
+        response = main.get("/")
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers["content-type"].split(";")[0], "text/html")
+        self.assertIn(b"<html", response.body.lower())
 
     def test_openapi(self):
-        answer = main.get("/openapi.json")
-        self.assertEqual(answer.status, 200)
-        self.assertEqual(answer.headers["content-type"].split(";")[0], "application/json")
-        self.assertEqual(answer.json, json.loads((server.SOURCE / "src/serve/openapi.json").read_text(encoding="utf-8")))
+        response = main.get("/openapi.json")
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers["content-type"].split(";")[0], "application/json")
+        self.assertEqual(response.json, json.loads((server.SOURCE / "src/serve/openapi.json").read_text(encoding="utf-8")))
 
     def test_metrics(self):
         """The text format of Prometheus: HELP and TYPE before the samples of a name, unique samples, counters that end in _total
         and histograms with cumulative buckets."""
         main.text("le", max_tokens=3)
-        answer = main.get("/metrics")
-        self.assertEqual(answer.status, 200)
-        self.assertEqual(answer.headers["content-type"].split(";")[0], "text/plain")
-        text = answer.body.decode("ascii")
+        response = main.get("/metrics")
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers["content-type"].split(";")[0], "text/plain")
+        text = response.body.decode("ascii")
         self.assertTrue(text.endswith("\n"))
         kinds, samples = {}, {}
         sample = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? '
@@ -137,7 +137,7 @@ class Chat(Case):
         self.assertIn(choice["finish_reason"], ("stop", "length"))
         self.assertEqual(body["usage"]["prompt_tokens"], len("<user>le chat\n<assistant>"))
 
-    def test_answers_are_those_of_chat(self):
+    def test_replies_equal_those_of_chat(self):
         """Over several turns, also with the content in parts and with the template's variables."""
         questions = ["le chat", "le 日本 ?", "la"]
         lines = server.run("chat", CHATTY, "--greedy", "--tokens", 30, "--json", "--quiet",
@@ -148,8 +148,8 @@ class Chat(Case):
             parts.append({"role": "user", "content": [{"type": "text", "text": question[:2]}, {"type": "text", "text": question[2:]}]})
             expected = json.loads(line)["content"]
             for name in ("max_tokens", "max_completion_tokens"):
-                answer = chatty.chat(messages, temperature=0, **{name: 30})["choices"][0]["message"]["content"]
-                self.assertEqual(answer, expected)
+                response = chatty.chat(messages, temperature=0, **{name: 30})["choices"][0]["message"]["content"]
+                self.assertEqual(response, expected)
             self.assertEqual(chatty.chat(parts, temperature=0, max_tokens=30)["choices"][0]["message"]["content"], expected)
             messages.append({"role": "assistant", "content": expected})
             parts.append(messages[-1])
@@ -163,7 +163,7 @@ class Chat(Case):
                      "max_completion_tokens")
 
     def test_plain_template(self):
-        """A model without a template reads lines `role: content`, and its answer ends before a line that starts with user:."""
+        """A model without a template reads lines `role: content`, and its response ends before a line that starts with user:."""
         messages = [{"role": "system", "content": "sois bref"}, {"role": "user", "content": "le chat ?"}]
         rendered = "".join(main.json("/v1/tokenize", {"messages": messages})["pieces"])
         self.assertIn("system: sois bref\nuser: le chat ?\nassistant:", rendered)
@@ -175,8 +175,8 @@ class Chat(Case):
                                  for deed in server.DEEDS[:1]), encoding="utf-8")
         with Server(server.train("dialogue", "--features", 16, data=lines)) as each:
             for extra in ({}, {"stop": ["zzz"]}):
-                answer = each.chat("le chat ?", max_tokens=200, temperature=0, **extra)["choices"][0]
-                self.assertEqual((answer["message"]["content"].strip(), answer["finish_reason"]), ("il dort à midi.", "stop"))
+                response = each.chat("le chat ?", max_tokens=200, temperature=0, **extra)["choices"][0]
+                self.assertEqual((response["message"]["content"].strip(), response["finish_reason"]), ("il dort à midi.", "stop"))
 
         for member in ({"return_state": True}, {"return_state": "id"}, {"state": main.json("/v1/states", {"prompt": "le"})["id"]}):
             (name,) = member
@@ -220,12 +220,12 @@ class Chat(Case):
         self.assertEqual(events[-1]["choices"], [])
         self.assertEqual(events[-1]["usage"]["completion_tokens"], 80)
         for choice in whole["choices"]:
-            mine = [event["choices"][0] for event in events[:-1] if event["choices"][0]["index"] == choice["index"]]
-            self.assertEqual(mine[0]["delta"]["role"], "assistant")
-            self.assertFalse(any("role" in part["delta"] for part in mine[1:]))
-            self.assertEqual("".join(part["delta"].get("content") or "" for part in mine), choice["message"]["content"])
-            self.assertEqual([part["finish_reason"] for part in mine], [None] * (len(mine) - 1) + ["length"])
-            scored = sum((part["logprobs"]["content"] for part in mine if part.get("logprobs")), [])
+            choice_events = [event["choices"][0] for event in events[:-1] if event["choices"][0]["index"] == choice["index"]]
+            self.assertEqual(choice_events[0]["delta"]["role"], "assistant")
+            self.assertFalse(any("role" in part["delta"] for part in choice_events[1:]))
+            self.assertEqual("".join(part["delta"].get("content") or "" for part in choice_events), choice["message"]["content"])
+            self.assertEqual([part["finish_reason"] for part in choice_events], [None] * (len(choice_events) - 1) + ["length"])
+            scored = sum((part["logprobs"]["content"] for part in choice_events if part.get("logprobs")), [])
             self.assertEqual([entry["token"] for entry in scored], [entry["token"] for entry in choice["logprobs"]["content"]])
 
     def test_variables_of_the_template(self):
@@ -403,11 +403,11 @@ class Tokens(Case):
 
 
 class Errors(Case):
-    def check(self, answer, status, kind):
-        self.assertEqual(answer.status, status, answer)
-        self.assertEqual(answer.headers["content-type"].split(";")[0], "application/json")
-        self.assertEqual(set(answer.error), {"message", "type", "param", "code"})
-        self.assertEqual(answer.error["type"], kind)
+    def check(self, response, status, kind):
+        self.assertEqual(response.status, status, response)
+        self.assertEqual(response.headers["content-type"].split(";")[0], "application/json")
+        self.assertEqual(set(response.error), {"message", "type", "param", "code"})
+        self.assertEqual(response.error["type"], kind)
 
     def test_paths_and_methods(self):
         for path in ("/nothing", "/v1", "/v1/", "/v1/completion", "/v1/completions/x", "/v1/models/a/b",
@@ -416,9 +416,9 @@ class Errors(Case):
         for method, path in (("GET", "/v1/completions"), ("POST", "/v1/models"), ("DELETE", "/v1/completions"), ("PUT", "/health"),
                              ("POST", "/metrics"), ("POST", "/v1/states/x"), ("PATCH", "/v1/states/x"), ("GET", "/v1/states"),
                              ("GET", "/v1/chat/completions"), ("GET", "/v1/embeddings"), ("GET", "/v1/tokenize"), ("POST", "/")):
-            answer = main.request(method, path, b"{}" if method != "GET" else None)
-            self.check(answer, 405, "invalid_request_error")
-            self.assertTrue(answer.headers.get("allow"), "%s %s has no Allow" % (method, path))
+            response = main.request(method, path, b"{}" if method != "GET" else None)
+            self.check(response, 405, "invalid_request_error")
+            self.assertTrue(response.headers.get("allow"), "%s %s has no Allow" % (method, path))
         self.assertEqual(main.get("/health?x=1").status, 200)
 
     def test_key(self):
@@ -460,9 +460,9 @@ class Errors(Case):
 
     def test_allowed_origin(self):
         with Server(WORDS, "--allow-origin", "https://friend.example") as each:
-            answer = each.get("/v1/models", Origin="https://friend.example")
-            self.assertEqual(answer.status, 200)
-            self.assertEqual(answer.headers.get("access-control-allow-origin"), "https://friend.example")
+            response = each.get("/v1/models", Origin="https://friend.example")
+            self.assertEqual(response.status, 200)
+            self.assertEqual(response.headers.get("access-control-allow-origin"), "https://friend.example")
             self.check(each.get("/v1/models", Origin="https://evil.example"), 403, "permission_error")
             preflight = each.request("OPTIONS", "/v1/completions", None, {
                 "Origin": "https://friend.example", "Access-Control-Request-Method": "POST",
@@ -476,13 +476,13 @@ class Errors(Case):
         with Server(WORDS, "--max-body", 2000, "--max-prompt", 100) as each:
             self.check(each.post("/v1/completions", {"prompt": "x" * 3000}), 413, "invalid_request_error")
             for body in ({"prompt": "x" * 101}, {"prompt": [1] * 101}):
-                answer = each.post("/v1/completions", body)
-                self.check(answer, 400, "invalid_request_error")
-                self.assertEqual(answer.error["param"], "prompt")
+                response = each.post("/v1/completions", body)
+                self.check(response, 400, "invalid_request_error")
+                self.assertEqual(response.error["param"], "prompt")
             self.assertEqual(each.post("/v1/completions", {"prompt": "x" * 100, "max_tokens": 1}).status, 200)
 
     def test_queue(self):
-        """One request runs, one waits, and the third is told when to come back."""
+        """One request runs, one waits, and the third gets the header Retry-After."""
         with Server(WORDS, "--slots", 1, "--queue", 1) as each:
             endless = {"prompt": "le", "max_tokens": server.ENDLESS, "ignore_eos": True}
             with each.stream("/v1/completions", endless) as running:
@@ -490,12 +490,12 @@ class Errors(Case):
                 waiting = each.connect()
                 each.send(waiting, "POST", "/v1/completions", {"prompt": "le chat", "temperature": 0}, None)
                 wait_until(lambda: each.waiting() == 1, "a request waits")
-                answer = each.post("/v1/completions", {"prompt": "le"})
-                self.check(answer, 429, "rate_limit_error")
-                self.assertTrue(answer.headers["retry-after"].isdigit(), answer.headers)
+                response = each.post("/v1/completions", {"prompt": "le"})
+                self.check(response, 429, "rate_limit_error")
+                self.assertTrue(response.headers["retry-after"].isdigit(), response.headers)
                 self.assertEqual(each.get("/health").status, 200)
                 self.assertEqual(each.post("/v1/tokenize", {"prompt": "le"}).status, 200)
-            text = server.Answer(waiting.getresponse()).json["choices"][0]["text"]
+            text = server.Response(waiting.getresponse()).json["choices"][0]["text"]
             waiting.close()
             self.assertEqual(text, greedy(WORDS, "le chat", 16))
             wait_until(lambda: each.running() == 0 and each.waiting() == 0, "the slot is free")

@@ -29,8 +29,8 @@ typedef struct task {
     int32_t generated[MAX_GENERATED], scored[MAX_PROMPT];
     float logprobs[MAX_GENERATED], scores[MAX_PROMPT];
     size_t generated_count, scored_count;
-    size_t stop_after;   /* the receiver asks for no more after this many tokens; 0: never */
-    size_t cancel_after; /* the client is gone after this many tokens; 0: never */
+    size_t stop_after;   /* the receiver stops the job after this many tokens; 0: never */
+    size_t cancel_after; /* the client disconnects after this many tokens; 0: never */
     size_t late_after;   /* its time is over after this many tokens; 0: never */
     size_t end_after;    /* the server stops after this many tokens; 0: never */
     bool done;
@@ -238,9 +238,9 @@ static inline bo_session *test_reader(const server *s, const int32_t *ids, size_
     return session;
 }
 
-/* The tokens of a greedy job are those that a session finds most likely after `before` and the prompt. Logits differ by
- * up to 2e-4, as steps of lanes add in another order (test_lane_reader.c); so a token may be less likely by twice as
- * much. */
+/* The tokens of a greedy job are the most likely ones of a session after `before` and the prompt. Logits differ by up
+ * to 2e-4, as steps of lanes add in another order (test_lane_reader.c); so a token may be less likely by twice as much.
+ */
 static inline void task_check(const char *name, const task *t, const int32_t *before, size_t count)
 {
     const server *s = t->server;
@@ -264,7 +264,7 @@ static inline void task_check(const char *name, const task *t, const int32_t *be
     free(ids);
 }
 
-/* Ids without a simple pattern, others for each seed. */
+/* Ids without a simple pattern, which depend on the seed. */
 static inline void test_text(uint64_t seed, size_t count, int32_t *ids)
 {
     bo_rng rng = bo_rng_make(seed, 77);

@@ -41,8 +41,8 @@ class Memory(unittest.TestCase):
             before = each.rss()
             self.assertLess(before, 150 * MEGABYTE)
             prompt = "le chat " * 2500
-            answers = parallel([lambda i=i: each.post("/v1/completions", {"prompt": "%d " % i + prompt, "max_tokens": 5}) for i in range(4)])
-            self.assertEqual([answer.status for answer in answers], [200] * 4)
+            responses = parallel([lambda i=i: each.post("/v1/completions", {"prompt": "%d " % i + prompt, "max_tokens": 5}) for i in range(4)])
+            self.assertEqual([response.status for response in responses], [200] * 4)
             self.assertLess(each.rss() - before, 64 * MEGABYTE)
             state = each.json("/v1/states", {"prompt": "le chat"})["id"]  # neither do states take the whole length
             self.assertEqual(each.post("/v1/completions", {"state": state, "prompt": " dort"}).status, 200)
@@ -50,12 +50,12 @@ class Memory(unittest.TestCase):
 
     def test_limits(self):
         """Slots that cannot fit are refused before the start, with the settings that fit."""
-        status, said = bounded(1500 * MEGABYTE, "--context", CONTEXT, "--slots", 64)
+        status, output = bounded(1500 * MEGABYTE, "--context", CONTEXT, "--slots", 64)
         self.assertEqual(status, 1)
-        self.assertRegex(said, r"--slots 64, of .* but the limit is .*ulimit -v.*; set --slots to at most [1-9]")
-        status, said = bounded(1500 * MEGABYTE, "--context", 100 * CONTEXT)
+        self.assertRegex(output, r"--slots 64, of .* but the limit is .*ulimit -v.*; set --slots to at most [1-9]")
+        status, output = bounded(1500 * MEGABYTE, "--context", 100 * CONTEXT)
         self.assertEqual(status, 1)
-        self.assertRegex(said, r"100000000 tokens.*; set --context to at most \d+")
+        self.assertRegex(output, r"100000000 tokens.*; set --context to at most \d+")
 
     def test_large_slot(self):
         """A state is loaded into the memory of its slot: one that takes more than half of the limit continues it."""
@@ -65,9 +65,9 @@ class Memory(unittest.TestCase):
             state = each.json("/v1/states", {"prompt": "le chat"})["id"]
             expected = each.text("le chat dort", temperature=0)
             for _ in range(2):
-                answer = each.post("/v1/completions", {"state": state, "prompt": " dort", "temperature": 0})
-                self.assertEqual(answer.status, 200, answer.body)
-                self.assertEqual(answer.json["choices"][0]["text"], expected)
+                response = each.post("/v1/completions", {"state": state, "prompt": " dort", "temperature": 0})
+                self.assertEqual(response.status, 200, response.body)
+                self.assertEqual(response.json["choices"][0]["text"], expected)
             prompt = server.sentences(10)
             cached = [each.complete(prompt, max_tokens=1)["usage"]["prompt_tokens_details"]["cached_tokens"] for _ in range(2)]
             self.assertGreater(cached[1], 0)
@@ -76,8 +76,8 @@ class Memory(unittest.TestCase):
         """A server that starts with little address space has it for the slots that it chose."""
         for context in (200_000, 800_000, 1_400_000, 2_000_000):
             with start_bounded(700 * MEGABYTE, "--context", context, "--cache-bytes", MEGABYTE) as each:
-                asks = [lambda i=i: each.post("/v1/completions", {"prompt": "%d le chat" % i, "max_tokens": 3}) for i in range(8)]
-                self.assertEqual([answer.status for answer in parallel(asks)], [200] * 8, (context, each.started))
+                calls = [lambda i=i: each.post("/v1/completions", {"prompt": "%d le chat" % i, "max_tokens": 3}) for i in range(8)]
+                self.assertEqual([response.status for response in parallel(calls)], [200] * 8, (context, each.started))
 
     def test_workspace(self):
         """Logits and graphs of many slots are a part of what is checked and printed, and are taken when texts need them."""
@@ -92,26 +92,26 @@ class Memory(unittest.TestCase):
         # with states of a few kilobytes, the workspace is what does not fit
         options = ("--cache-bytes", MEGABYTE, "--threads", 1, "--slots")
         for limit in range(60 * MEGABYTE, 400 * MEGABYTE, 4 * MEGABYTE):
-            status, said = bounded(limit, *options, 4096, model=server.words())
-            found = re.search(r"--slots 4096, a workspace .* but the limit is .*ulimit -v.*; set --slots to at most (\d+)", said)
+            status, output = bounded(limit, *options, 4096, model=server.words())
+            found = re.search(r"--slots 4096, a workspace .* but the limit is .*ulimit -v.*; set --slots to at most (\d+)", output)
             if found:
                 break
-        self.assertTrue(found, said)
+        self.assertTrue(found, output)
         self.assertEqual(status, 1)
         with start_bounded(limit, *options, found[1], model=server.words()) as each:
             self.assertEqual(each.started["slots"], int(found[1]))
-            answer = each.json("/v1/completions", {"prompt": ["le chat"] * 100, "max_tokens": 20})
-            self.assertEqual(len(answer["choices"]), 100)
+            response = each.json("/v1/completions", {"prompt": ["le chat"] * 100, "max_tokens": 20})
+            self.assertEqual(len(response["choices"]), 100)
 
     def test_fewer_slots(self):
         """Without --slots, as many as fit."""
         with start_bounded(1500 * MEGABYTE, "--context", CONTEXT) as each:
             self.assertIn(each.started["slots"], range(1, 6))
-            answers = parallel([lambda: each.post("/v1/completions", {"prompt": "le chat", "max_tokens": 30}) for _ in range(12)])
-            self.assertEqual({answer.status for answer in answers}, {200})
+            responses = parallel([lambda: each.post("/v1/completions", {"prompt": "le chat", "max_tokens": 30}) for _ in range(12)])
+            self.assertEqual({response.status for response in responses}, {200})
 
     def test_large_requests(self):
-        """What clients send and do not read takes a part of the memory only; small requests are answered meanwhile."""
+        """Data that clients send or do not read takes only a part of the memory; small requests are still served."""
         large = 20 * MEGABYTE
         with start_bounded(1500 * MEGABYTE, "--context", 200_000, "--cache-bytes", 64 * MEGABYTE) as each:
             before = each.rss()
@@ -134,14 +134,14 @@ class Memory(unittest.TestCase):
             statuses = [connection.recv(12) for connection in readers]
             self.assertEqual(set(statuses), {b"HTTP/1.1 200", b"HTTP/1.1 429"})
             self.assertLess(each.rss() - before, 150 * MEGABYTE)
-            answer = each.complete("", state=state["id"], max_tokens=1, return_state=True)["choices"][0]
-            self.assertEqual(answer["state"]["error"]["type"], "rate_limit_error")
+            response = each.complete("", state=state["id"], max_tokens=1, return_state=True)["choices"][0]
+            self.assertEqual(response["state"]["error"]["type"], "rate_limit_error")
             for connection in readers:
                 connection.close()
             server.wait_until(lambda: each.get("/v1/states/" + state["id"]).status == 200, "memory is given back")
 
     def test_many_states(self):
-        """The states of the texts of one request take no memory beside the cache: those that it has no room for, those on the disk
+        """The states of the texts of one request take no memory in addition to the cache: states that do not fit into it, states on the disk
         alone, and those that were returned."""
         for options in ((), ("--cache-dir", server.DIRECTORY / "states")):
             with Server(EXACT, "--context", 100_000, "--cache-bytes", 16 * MEGABYTE, "--slots", 4, *options) as each:
@@ -155,8 +155,8 @@ class Memory(unittest.TestCase):
                 self.assertEqual(len(kept), 64 if options else 2)
                 self.assertLess(each.peak() - before, 100 * MEGABYTE)
 
-    def test_large_answers(self):
-        """Answers that grow until their end, and states that are returned with them, take a part of the memory also if nothing else does."""
+    def test_large_responses(self):
+        """Responses that grow until their end, and states that are returned with them, take only a part of the memory, even without other requests."""
         with start_bounded(1500 * MEGABYTE, "--context", 200_000, "--cache-bytes", 16 * MEGABYTE, "--slots", 4) as each:
             before = each.peak()
             state = each.json("/v1/states", {"prompt": [97, 98] * 10_000})["id"]
@@ -167,9 +167,9 @@ class Memory(unittest.TestCase):
             self.assertLess(each.peak() - before, 500 * MEGABYTE)
         with start_bounded(600 * MEGABYTE, "--cache-bytes", MEGABYTE, model=server.words()) as each:
             before = each.peak()
-            answer = each.post("/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS, "ignore_eos": True, "n": 64, "logprobs": 20})
-            self.assertEqual((answer.status, answer.error["type"]), (429, "rate_limit_error"), answer)
-            self.assertIn("the answer takes more than the memory", answer.error["message"])
+            response = each.post("/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS, "ignore_eos": True, "n": 64, "logprobs": 20})
+            self.assertEqual((response.status, response.error["type"]), (429, "rate_limit_error"), response)
+            self.assertIn("the response takes more than the server's memory", response.error["message"])
             self.assertLess(each.peak() - before, 100 * MEGABYTE)
             server.wait_until(lambda: each.running() == 0 and each.waiting() == 0, "the other texts of the answer end")
             self.assertEqual(each.complete("le", max_tokens=500, logprobs=20)["usage"]["completion_tokens"], 500)

@@ -44,7 +44,7 @@ class Owners(unittest.TestCase):
             self.assertEqual(each.get("/v1/states/mine").status, 200)
 
     def test_prefixes(self):
-        """The time of an answer does not tell what others have asked."""
+        """The time of a response does not reveal the requests of other clients."""
         with serve() as each:
             for key in ("key-of-anna", "key-of-bert"):
                 each.key = key
@@ -57,9 +57,9 @@ class Owners(unittest.TestCase):
             each.key = "key-of-anna"
             self.assertEqual(cached(each, TEXT), 0)
             each.key = "key-of-bert"
-            answers = [each.post("/v1/states", {"prompt": "le " + "x" * i}).status for i in range(30)]
-            self.assertEqual(set(answers), {200, 507})
-            self.assertLessEqual(answers.count(200), 20000 // 2688)
+            responses = [each.post("/v1/states", {"prompt": "le " + "x" * i}).status for i in range(30)]
+            self.assertEqual(set(responses), {200, 507})
+            self.assertLessEqual(responses.count(200), 20000 // 2688)
             for i in range(30):
                 each.complete("%d " % i + TEXT, max_tokens=1)
             each.key = "key-of-anna"
@@ -92,7 +92,7 @@ class Owners(unittest.TestCase):
             self.assertRegex(each.stderr(), r"Cache +\d+ states in the cache directory belong to no key in use")
 
     def test_keys_added(self):
-        """States kept before a server had keys belong to none of them; the server says so."""
+        """States kept before a server had keys belong to no key; the server reports them."""
         directory = server.DIRECTORY / "unowned"
         with Server(WORDS, "--cache-dir", directory) as each:
             name = each.json("/v1/states", {"prompt": "le chat"})["id"]

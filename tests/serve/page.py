@@ -87,7 +87,7 @@ class Page:
         element.click()
 
     def keys(self, *keys):
-        """Presses the last key while the others are held."""
+        """Presses the last key while the other keys are down."""
         chain = ActionChains(self.driver)
         for key in keys[:-1]:
             chain.key_down(key)
@@ -148,7 +148,7 @@ def same(found, expected, what):
 
 
 def check_streaming(page, servers):
-    """Tokens appear one after another, with figures and a chart."""
+    """Tokens appear one after another, with statistics and a chart."""
     page.script(
         "window.counts = new Set(); new MutationObserver(() => counts.add(document.querySelectorAll('.tokens .token').length))"
         ".observe(document.getElementById('branches'), {childList: true, subtree: true})"
@@ -175,7 +175,7 @@ def check_streaming(page, servers):
 
 
 def check_stop(page, servers):
-    """The Stop buttons end an answer."""
+    """The Stop buttons end a response."""
     page.settings(max_tokens=ENDLESS)
     for button in ("#stop", "[data-branch=A] .halt"):
         page.click("#run")
@@ -324,7 +324,7 @@ def check_reload(page, servers):
 
 
 def check_chat(page, servers):
-    """Messages, an answer, a fork of it, and a reply."""
+    """Messages, a response, a fork of it, and a reply."""
     page.click("#mode input[value=chat]")
     page.settings(max_tokens=8)
     page.fill(".message-text", "the hen?")
@@ -374,7 +374,7 @@ def check_errors(page, servers):
 
 
 def check_key(page, servers):
-    """A server with a key asks for it until it is right."""
+    """A server with a key requests it until it is correct."""
     page.open(servers.locked)
     for key, message in (("wrong", "needs"), (servers.key, "refused")):
         page.wait("the question", lambda: page.shown("#key-dialog") and message in page.text("#key-message"))

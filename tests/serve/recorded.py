@@ -1,4 +1,4 @@
-"""bochner serve: requests as known clients send them, bytes and headers as recorded, with what must be in the answers; and curl,
+"""bochner serve: requests of known clients, with recorded bytes and headers, and the required contents of the responses; and curl,
 where it is installed.
 
 recorded/CLIENT.json has the requests of the openai package, LangChain and lm-eval to a model named `words`. An expectation is a path
@@ -43,11 +43,11 @@ def send(request):
     connection = main.connect()
     connection.connect()
     connection.sock.sendall("\r\n".join(lines + ["", ""]).encode() + body)
-    response = connection.response_class(connection.sock, method=request["method"])
-    response.begin()
-    answer = server.Answer(response)
+    raw = connection.response_class(connection.sock, method=request["method"])
+    raw.begin()
+    response = server.Response(raw)
     connection.close()
-    return answer
+    return response
 
 
 class Recorded(unittest.TestCase):
@@ -69,17 +69,17 @@ class Recorded(unittest.TestCase):
     def replay(self, client):
         for request in json.loads((pathlib.Path(__file__).parent / "recorded" / (client + ".json")).read_text(encoding="utf-8")):
             with self.subTest(request["what"]):
-                answer = send(request)
-                self.assertEqual(answer.status, request["status"], answer)
+                response = send(request)
+                self.assertEqual(response.status, request["status"], response)
                 if "events" in request:
-                    self.assertEqual(answer.headers["content-type"].split(";")[0], "text/event-stream")
-                    events = [part[6:] for part in answer.body.decode().split("\n\n") if part]
+                    self.assertEqual(response.headers["content-type"].split(";")[0], "text/event-stream")
+                    events = [part[6:] for part in response.body.decode().split("\n\n") if part]
                     self.assertEqual(events.pop(), "[DONE]")
                     events = [json.loads(event) for event in events]
                     self.check(events[0], request["events"]["first"])
                     self.check(events[-1], request["events"]["last"])
                 else:
-                    self.check(answer.json, request["answer"])
+                    self.check(response.json, request["answer"])
 
     def test_openai(self):
         self.replay("openai")
@@ -104,7 +104,7 @@ class Curl(unittest.TestCase):
         self.assertEqual(json.loads(self.curl("/v1/models"))["data"][0]["id"], "words")
         body = '{"prompt": "le chat", "max_tokens": 4, "temperature": 0}'
         expected = main.text("le chat", max_tokens=4, temperature=0)
-        for options in ((), ("--http1.0",), ("--compressed",), ("-H", "Content-Type: application/json")):  # else a form, as -d says
+        for options in ((), ("--http1.0",), ("--compressed",), ("-H", "Content-Type: application/json")):  # else a form, the default of -d
             self.assertEqual(json.loads(self.curl("/v1/completions", "-d", body, *options))["choices"][0]["text"], expected)
 
     def test_stream(self):

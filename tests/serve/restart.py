@@ -1,5 +1,5 @@
 """bochner serve --cache-dir: states and cached prefixes survive SIGTERM and SIGKILL; damaged files are removed, those of other
-models left alone; SIGTERM lets running answers finish."""
+models left unchanged; SIGTERM lets running responses finish."""
 import contextlib, json, os, resource, signal, subprocess, threading, time, unittest
 import server
 from server import Server, greedy, wait_until
@@ -57,15 +57,15 @@ class Restart(unittest.TestCase):
             self.assertEqual(each.request("PUT", "/v1/states/mine", data).status, 200)
             before = resource.prlimit(each.process.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(each.process.pid, resource.RLIMIT_FSIZE, (1000, before[1]))
-            for answer in (each.request("PUT", "/v1/states/mine", data), each.request("PUT", "/v1/states/more", data),
+            for response in (each.request("PUT", "/v1/states/mine", data), each.request("PUT", "/v1/states/more", data),
                            each.post("/v1/states", {"prompt": "le"})):
-                self.assertEqual((answer.status, answer.error["type"], answer.error["code"]), (507, "server_error", "no_room"), answer)
-                self.assertNotIn(str(self.directory), answer.body.decode())
-                self.assertIn("cannot be written", answer.error["message"])
-            answer = each.post("/v1/completions", {"prompt": "le", "max_tokens": 1, "return_state": "id"})
-            self.assertEqual(answer.status, 200, answer)  # the text is not lost
-            self.assertNotIn(str(self.directory), answer.body.decode())
-            (choice,) = answer.json["choices"]
+                self.assertEqual((response.status, response.error["type"], response.error["code"]), (507, "server_error", "no_room"), response)
+                self.assertNotIn(str(self.directory), response.body.decode())
+                self.assertIn("cannot be written", response.error["message"])
+            response = each.post("/v1/completions", {"prompt": "le", "max_tokens": 1, "return_state": "id"})
+            self.assertEqual(response.status, 200, response)  # the text is not lost
+            self.assertNotIn(str(self.directory), response.body.decode())
+            (choice,) = response.json["choices"]
             self.assertEqual(choice["text"], greedy(WORDS, "le", 1))
             self.assertEqual((set(choice["state"]), choice["state"]["error"]["code"]), ({"error"}, "no_room"))
             self.assertIn("cannot be written", choice["state"]["error"]["message"])
@@ -84,12 +84,12 @@ class Restart(unittest.TestCase):
             each = Server(WORDS, *self.options)
             try:
                 for name in list(kept):  # of the earlier attempts
-                    answer = each.get("/v1/states/" + name)
-                    if answer.status == 404:
+                    response = each.get("/v1/states/" + name)
+                    if response.status == 404:
                         kept.pop(name)
                         continue
                     survivors += 1
-                    self.assertEqual(answer.status, 200)
+                    self.assertEqual(response.status, 200)
                     self.assertEqual(each.text("", state=name, max_tokens=12, temperature=0), reference[kept[name]], name)
                 if attempt:
                     left = [path.name for path in self.directory.iterdir() if path.suffix != ".state" and path.name not in ("secret", "lock")]
@@ -129,7 +129,7 @@ class Restart(unittest.TestCase):
         self.assertGreater(survivors, 0, "no state survives a crash")
 
     def test_damaged_files(self):
-        """They are removed with a line in the log; the others are used."""
+        """They are removed with a line in the log; the other files are used."""
         with Server(WORDS, *self.options) as each:
             names, of = [], {}
             for i in range(8):
@@ -157,13 +157,13 @@ class Restart(unittest.TestCase):
             path.write_text("a file of the user")
         with Server(WORDS, *self.options) as each:
             for name in names[:6]:
-                answer = each.get("/v1/states/" + name)
-                self.assertEqual(answer.status, 404, "%s: %d" % (of[name], answer.status))
+                response = each.get("/v1/states/" + name)
+                self.assertEqual(response.status, 404, "%s: %d" % (of[name], response.status))
                 self.assertFalse(of[name].exists(), "a damaged file is left: %s" % of[name])
             for i in (6, 7):
                 self.assertEqual(each.text("", state=names[i], temperature=0), greedy(WORDS, "le chat %d" % i, 16))
-            said = "".join(line.decode() for line in each.log) + each.stderr() + str(each.started)
-            self.assertRegex(said, "damaged|discarded|removed")
+            output = "".join(line.decode() for line in each.log) + each.stderr() + str(each.started)
+            self.assertRegex(output, "damaged|discarded|removed")
             for path in users:
                 self.assertEqual(path.read_text(), "a file of the user")
 
@@ -173,18 +173,18 @@ class Restart(unittest.TestCase):
             each.complete(server.sentences(30), max_tokens=1)
         before = {path.name: path.read_bytes() for path in state_files(self.directory)}
         with Server(OTHER, *self.options) as each:
-            answer = each.get("/v1/states/" + name)
-            self.assertIn(answer.status, (400, 404), answer)
+            response = each.get("/v1/states/" + name)
+            self.assertIn(response.status, (400, 404), response)
             prompt = server.sentences(30)
             usage = each.complete(prompt, max_tokens=1)["usage"]
             self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], 0)
             self.assertEqual(each.text(prompt, temperature=0), greedy(OTHER, prompt, 16))
-            mine = each.json("/v1/states", {"prompt": "la"})["id"]
+            state_id = each.json("/v1/states", {"prompt": "la"})["id"]
         for file, data in before.items():
             self.assertEqual((self.directory / file).read_bytes(), data, file)
         with Server(WORDS, *self.options) as each:
             self.assertEqual(each.text("", state=name, temperature=0), greedy(WORDS, "le chat", 16))
-            self.assertIn(each.get("/v1/states/" + mine).status, (400, 404))
+            self.assertIn(each.get("/v1/states/" + state_id).status, (400, 404))
 
     def test_disk_bytes(self):
         """The directory stays within its budget, and the cache still works."""
@@ -208,8 +208,8 @@ class Restart(unittest.TestCase):
 
 
 class Stopping(unittest.TestCase):
-    def test_running_answers_finish(self):
-        """SIGTERM while streams run: they end as usual, new requests get 503, and the exit status is 0."""
+    def test_running_responses_finish(self):
+        """SIGTERM while streams run: they end normally, new requests get 503, and the exit status is 0."""
         with Server(WORDS, "--grace", 60) as each:
             body = {"prompt": "le", "max_tokens": 20_000, "temperature": 0, "stream_options": {"include_usage": True}}
             streams = [each.stream("/v1/completions", body) for _ in range(2)]
@@ -224,12 +224,12 @@ class Stopping(unittest.TestCase):
             end, statuses = time.monotonic() + 5, []
             while time.monotonic() < end and 503 not in statuses:
                 try:
-                    answer = each.get("/health")
-                    statuses.append(answer.status)
+                    response = each.get("/health")
+                    statuses.append(response.status)
                 except OSError:
                     break
             self.assertIn(503, statuses, "no answer 503 after SIGTERM")
-            self.assertEqual(answer.json, {"status": "stopping"})
+            self.assertEqual(response.json, {"status": "stopping"})
             refused = each.post("/v1/completions", {"prompt": "le"})
             self.assertEqual((refused.status, refused.error["type"]), (503, "server_error"))
             texts = []
@@ -253,16 +253,16 @@ class Stopping(unittest.TestCase):
         time.sleep(0.3)
         at = time.monotonic()
         each.process.send_signal(signal.SIGTERM)
-        answers = [connection.recv(12) for connection in connections]
+        responses = [connection.recv(12) for connection in connections]
         self.assertEqual(each.process.wait(server.PATIENCE), 0)
         self.assertLess(time.monotonic() - at, 60 if server.SANITIZED else 10)
-        self.assertLessEqual(set(answers), {b"HTTP/1.1 503", b"HTTP/1.1 400"})  # 400: more steps than a rendering may take
-        self.assertIn(b"HTTP/1.1 503", answers)
+        self.assertLessEqual(set(responses), {b"HTTP/1.1 503", b"HTTP/1.1 400"})  # 400: more steps than a rendering may take
+        self.assertIn(b"HTTP/1.1 503", responses)
         for connection in connections:
             connection.close()
 
     def test_grace(self):
-        """Answers that take longer than --grace are ended with an event, and not by a broken connection."""
+        """Responses that take longer than --grace are ended with an event, and not by a broken connection."""
         each = Server(WORDS, "--grace", 1)
         with each.stream("/v1/completions", {"prompt": "le", "max_tokens": server.ENDLESS}) as events:
             next(events)

@@ -201,8 +201,8 @@ def forge(state, change):
 
 # ---- the server -----------------------------------------------------------------------------------------------------
 
-class Answer:
-    """A response: status, headers (names in small letters), body, and the body as JSON."""
+class Response:
+    """A response: status, headers (names in lower case), body, and the body as JSON."""
 
     def __init__(self, response):
         self.status = response.status
@@ -290,7 +290,7 @@ class Server:
         return connection
 
     def send(self, connection, method, path, body, headers):
-        """Sends a request, whose answer the caller reads."""
+        """Sends a request, whose response the caller reads."""
         headers = dict(headers or {})
         if isinstance(body, (dict, list)):
             body = json.dumps(body).encode()
@@ -306,7 +306,7 @@ class Server:
         connection = self.connect(timeout)
         try:
             self.send(connection, method, path, body, headers)
-            return Answer(connection.getresponse())
+            return Response(connection.getresponse())
         finally:
             connection.close()
 
@@ -317,10 +317,10 @@ class Server:
         return self.request("POST", path, body)
 
     def json(self, path, body):
-        """The body of a successful answer."""
-        answer = self.post(path, body)
-        assert answer.status == 200, "%s %s: %r" % (path, json.dumps(body)[:300], answer)
-        return answer.json
+        """The body of a successful response."""
+        response = self.post(path, body)
+        assert response.status == 200, "%s %s: %r" % (path, json.dumps(body)[:300], response)
+        return response.json
 
     def complete(self, prompt="", **members):
         return self.json("/v1/completions", {"prompt": prompt, **members})
@@ -334,18 +334,18 @@ class Server:
         return self.json("/v1/chat/completions", {"messages": messages, **members})
 
     def events(self, path, body):
-        """The events of a streamed answer; checks the framing and that the last one is [DONE]."""
+        """The events of a streamed response; checks the framing and that the last one is [DONE]."""
         with self.stream(path, body) as lines:
             return list(lines)
 
     @contextlib.contextmanager
     def stream(self, path, body):
-        """An iterator over the events of a streamed answer, while they arrive."""
+        """An iterator over the events of a streamed response, while they arrive."""
         connection = self.connect()
         try:
             self.send(connection, "POST", path, {**body, "stream": True}, None)
             with connection.getresponse() as response:
-                assert response.status == 200, repr(Answer(response))
+                assert response.status == 200, repr(Response(response))
                 assert response.getheader("Content-Type").split(";")[0].strip() == "text/event-stream", response.getheaders()
                 yield self._events(response)
         finally:
@@ -369,7 +369,7 @@ class Server:
                 yield json.loads(line[6:].decode("utf-8"))
         assert done, "the stream has no [DONE]"
 
-    # -- what the server says about itself
+    # -- metrics and logs of the server
 
     def metrics(self):
         """The samples of /metrics: name -> sum over its labels."""
@@ -391,7 +391,7 @@ class Server:
         return self._status("VmRSS")
 
     def peak(self):
-        """The most bytes of memory that the process has had."""
+        """The peak memory of the process in bytes."""
         return self._status("VmHWM")
 
     def _status(self, name):
@@ -438,7 +438,7 @@ class Case(unittest.TestCase):
     def start(cls):
         """For setUpModule; returns the servers, whose models are the members `model`."""
         model = words()
-        # The end of a line ends an answer, and so does #.
+        # The end of a line ends a response, and so does #.
         talk = variant(model, "chatty", chat_template__jinja=TEMPLATE, generation_config__json='{"eos_token_id": [10, 35]}')
         Case.main, Case.piece, Case.chatty, Case.bare = map(Server, (model, pieces(), talk, DATA / "llama-tiny"))
         return Case.main, Case.piece, Case.chatty, Case.bare
@@ -450,11 +450,11 @@ class Case(unittest.TestCase):
 
     def refused(self, status, path, body, param=None, on=None, kind="invalid_request_error"):
         """The request gets an error with this status, type and member."""
-        answer = (on or self.main).post(path, body)
-        self.assertEqual(answer.status, status, "%s: %r" % (json.dumps(body)[:200], answer))
-        self.assertEqual(set(answer.error), {"message", "type", "param", "code"})
-        self.assertEqual(answer.error["type"], kind)
-        self.assertTrue(answer.error["message"])
+        response = (on or self.main).post(path, body)
+        self.assertEqual(response.status, status, "%s: %r" % (json.dumps(body)[:200], response))
+        self.assertEqual(set(response.error), {"message", "type", "param", "code"})
+        self.assertEqual(response.error["type"], kind)
+        self.assertTrue(response.error["message"])
         if param:
-            self.assertEqual(answer.error["param"], param, answer)
-        return answer
+            self.assertEqual(response.error["param"], param, response)
+        return response

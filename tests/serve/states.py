@@ -19,26 +19,26 @@ class States(Case):
         created = main.json("/v1/states", {"prompt": text})
         self.assertEqual(set(created), {"object", "id", "tokens", "bytes", "model"})
         self.assertEqual((created["object"], created["tokens"], created["model"]), ("state", len(byte_tokens(text)), "words"))
-        answer = main.get("/v1/states/" + created["id"])
-        self.assertEqual((answer.status, answer.headers["content-type"]), (200, "application/octet-stream"))
-        self.assertGreaterEqual(len(answer.body), 2688)
-        answer2 = main.request("PUT", "/v1/states/My_state-2", answer.body, {"Content-Type": "application/octet-stream"})
+        response = main.get("/v1/states/" + created["id"])
+        self.assertEqual((response.status, response.headers["content-type"]), (200, "application/octet-stream"))
+        self.assertGreaterEqual(len(response.body), 2688)
+        answer2 = main.request("PUT", "/v1/states/My_state-2", response.body, {"Content-Type": "application/octet-stream"})
         self.assertEqual(answer2.status, 200, answer2)
         self.assertEqual((answer2.json["id"], answer2.json["tokens"]), ("My_state-2", created["tokens"]))
         expected = greedy(WORDS, text, 50)
-        coded = {"data": base64.b64encode(answer.body).decode()}
+        coded = {"data": base64.b64encode(response.body).decode()}
         for state in (created["id"], "My_state-2", coded):
             self.assertEqual(main.text("", state=state, max_tokens=50, temperature=0), expected)
             self.assertEqual(main.json("/v1/completions", {"state": state, "max_tokens": 50, "temperature": 0})["choices"][0]["text"],
                              expected)
             self.assertEqual(main.text("le ", state=state, max_tokens=50, temperature=0), greedy(WORDS, text + "le ", 50))
-        self.assertEqual(main.get("/v1/states/My_state-2").body, answer.body)
+        self.assertEqual(main.get("/v1/states/My_state-2").body, response.body)
         for name in (created["id"], "My_state-2"):
             dropped = main.request("DELETE", "/v1/states/" + name)
             self.assertEqual((dropped.status, dropped.json), (200, {"object": "state.deleted", "id": name, "deleted": True}))
             for method in ("GET", "DELETE"):
-                answer = main.request(method, "/v1/states/" + name)
-                self.assertEqual((answer.status, answer.error["type"]), (404, "not_found_error"))
+                response = main.request(method, "/v1/states/" + name)
+                self.assertEqual((response.status, response.error["type"]), (404, "not_found_error"))
             self.refused(404, "/v1/completions", {"state": name}, kind="not_found_error")
 
     def test_prompts(self):
@@ -95,7 +95,7 @@ class States(Case):
         self.assertEqual(more["token_ids"], greedy_ids(WORDS, byte_tokens("le chat"), made + 40)[made:])
 
     def test_conversations(self):
-        """The messages after a state: each answer equals that to the whole conversation. The state has the end token, here the
+        """The messages after a state: each response equals that to the whole conversation. The state has the end token, here the
         end of the line, which the template writes after each message."""
         state, messages, count = None, [], 0
         for question in ("le chat", "le 日本", "la vache"):
@@ -121,8 +121,8 @@ class States(Case):
         for at in [0, 3, 8, 17, 40, 100] + [len(state) * k // 8 for k in range(1, 8)] + [len(state) - 1, len(state) - 9]:
             bad["byte %d" % at] = state[:at] + bytes([state[at] ^ 0x10]) + state[at + 1:]
         for name, data in bad.items():
-            answer = main.request("PUT", "/v1/states/bad", data, {"Content-Type": "application/octet-stream"})
-            self.assertEqual((answer.status, answer.error["type"]), (400, "invalid_request_error"), "%s: %r" % (name, answer))
+            response = main.request("PUT", "/v1/states/bad", data, {"Content-Type": "application/octet-stream"})
+            self.assertEqual((response.status, response.error["type"]), (400, "invalid_request_error"), "%s: %r" % (name, response))
             self.assertEqual(main.get("/v1/states/bad").status, 404, name)
             body = {"state": {"data": base64.b64encode(data).decode()}, "max_tokens": 1}
             self.refused(400, "/v1/completions", body, "state")
@@ -131,8 +131,8 @@ class States(Case):
         for state in (5, [], {}, True):
             self.refused(400, "/v1/completions", {"state": state}, "state")
         for name in ("a.b", "a%2Fb", "a%20b", "x" * 65, "%C3%A9", "..%2F..%2Fetc", "a%00"):
-            answer = main.request("PUT", "/v1/states/" + name, main.get("/v1/states/" + created).body)
-            self.assertIn(answer.status, (400, 404), name)
+            response = main.request("PUT", "/v1/states/" + name, main.get("/v1/states/" + created).body)
+            self.assertIn(response.status, (400, 404), name)
         self.assertIn(main.request("PUT", "/v1/states/", b"").status, (400, 404, 405))
         for body in ({}, {"prompt": 5}, {"prompt": ["a"]}, {"prompt": [256]}, {"prompt": None}):
             self.refused(400, "/v1/states", body)
@@ -142,13 +142,13 @@ class States(Case):
         self.assertEqual(main.request("PUT", "/v1/states/" + longest, kept).status, 200)
         self.assertEqual(main.text("", state=longest, temperature=0), greedy(WORDS, "le chat", 16))
 
-    def test_no_room(self):
+    def test_full_store(self):
         """States by id are not evicted: further ones are refused when --cache-bytes are used up."""
         with Server(WORDS, "--cache-bytes", 20000) as each:
             first = each.json("/v1/states", {"prompt": "le chat"})["id"]
-            answers = [each.post("/v1/states", {"prompt": "le " + "x" * i}) for i in range(20)]
-            self.assertEqual({answer.status for answer in answers}, {200, 507})
-            self.assertEqual({answer.error["type"] for answer in answers if answer.status == 507}, {"server_error"})
+            responses = [each.post("/v1/states", {"prompt": "le " + "x" * i}) for i in range(20)]
+            self.assertEqual({response.status for response in responses}, {200, 507})
+            self.assertEqual({response.error["type"] for response in responses if response.status == 507}, {"server_error"})
             self.assertEqual(each.text("", state=first, temperature=0), greedy(WORDS, "le chat", 16))
             expected = each.complete("a", temperature=0, max_tokens=20)["choices"][0]
             body = {"temperature": 0, "max_tokens": 20, "return_state": "id"}

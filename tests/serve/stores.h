@@ -19,7 +19,7 @@ static inline bo_prefix test_prefix(const bo_store *store, int32_t number)
     return prefix;
 }
 
-/* A state of `size` bytes that starts with the letter of its model; the others depend on the number. */
+/* A state of `size` bytes. The first byte is the letter of its model; the remaining bytes depend on the number. */
 static inline bo_snapshot *test_snapshot(bo_context *context, bo_prefix prefix, char model, int32_t number, size_t size)
 {
     bo_snapshot from = {.prefix = prefix, .tokens = (uint64_t)number, .size = size}, *out;
@@ -39,7 +39,7 @@ static inline void test_cache(bo_context *context, bo_store *store, int32_t numb
     bo_snapshot_release(snapshot);
 }
 
-/* Keeps a state of `size` bytes. Returns whether there was room. */
+/* Keeps a state of `size` bytes. Returns true if it fits. */
 static inline bool test_keep(bo_context *context, bo_store *store, const char *id, int32_t number, size_t size)
 {
     bo_snapshot *snapshot = test_snapshot(context, (bo_prefix){{(uint64_t)number, 0}}, 'A', number, size);

@@ -1,4 +1,4 @@
-/* Messages of states: joined with those of a request, answers added, damaged ones refused. */
+/* Messages of states: joined with the messages of a request, replies appended, damaged ones refused. */
 #include "testing.h"
 #include "serve/conversation.h"
 

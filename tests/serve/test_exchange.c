@@ -18,7 +18,7 @@ static void release(void *user, void *block)
     free(block);
 }
 
-/* The HTTP thread: it sleeps until there is something to read; the server then stops when the answer has ended. */
+/* The HTTP thread: it is suspended until there is something to read. The server stops after the end of the response. */
 static void suspend(void *user)
 {
     (void)user;
@@ -34,7 +34,7 @@ static bool stops(void *user)
     return atomic_load((atomic_bool *)user);
 }
 
-/* The answer to a conversation with a message of many bytes that the template does not use. */
+/* The response to a conversation with a long message that the template does not use. */
 static void get_response(test_directory *f, bool streams, char *out, size_t size)
 {
     enum { NOTE = 2 * LARGE };

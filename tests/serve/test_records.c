@@ -1,5 +1,5 @@
-/* Tokens of an answer as JSON: both forms, names of tokens that are not UTF-8, tokens that share a name, offsets, the
- * cut before a stop text, models without a tokenizer, memory. */
+/* Generated tokens as JSON: both forms, names of tokens that are not UTF-8, tokens that share a name, offsets, the cut
+ * before a stop text, models without a tokenizer, memory. */
 #include <stdlib.h>
 #include "base/counting.h"
 #include "io/json.h"
@@ -123,7 +123,7 @@ static void test_shared_names(void **state)
         "2}]}], \"refusal\": null}");
 }
 
-/* Offsets count characters from the start of the answer, also after records were written and cleared. */
+/* Offsets count characters from the start of the text, also after records were written and cleared. */
 static void test_cleared(void **state)
 {
     setting *s = *state;
@@ -140,7 +140,7 @@ static void test_cleared(void **state)
     assert_int_equal(s->records.bytes + s->records.capacity, 0);
 }
 
-/* Tokens that begin at or after the end of the text are dropped; one that begins before it stays. */
+/* Tokens that start at or after the end of the text are dropped; one that starts before it is kept. */
 static void test_cut(void **state)
 {
     setting *s = *state;

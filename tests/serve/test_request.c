@@ -152,7 +152,7 @@ static const struct {
      CHAT,
      {"[{\"function\": {\"strict\": false}}]", "[1, {\"function\": null}]"},
      {"[1, {\"type\": \"function\", \"function\": {\"name\": \"f\", \"strict\": true}}]", "[{\"strict\": true}]"}},
-    /* members that would change the answer: the values that do not, and others */
+    /* members that may change the response: values without an effect, and values that are refused */
     {"response_format",
      "response_format: this value is not supported; leave the member out, or give {\"type\": \"text\"}",
      COMPLETION | CHAT,
@@ -189,7 +189,7 @@ static const struct {
     {"user", "", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {"\"me\"", "5", "{\"a\": []}", "false"}, {NULL}},
     {"metadata", "", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {"{\"a\": \"b\"}"}, {NULL}},
     {"parallel_tool_calls", "", CHAT, {"true", "false"}, {NULL}},
-    /* unknown members, also those of other requests and those that differ in case */
+    /* unknown members, including members of other kinds of requests and names in another case */
     {"nonsense", "no such member", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {NULL}, {"5", "\"\"", "false"}},
     {"Temperature", "no such member", COMPLETION | CHAT, {NULL}, {"0"}},
     {"", "no such member", COMPLETION | CHAT | EMBEDDING | STATE | TOKENIZE, {NULL}, {"1"}},
@@ -627,8 +627,8 @@ static void test_memory(void **state)
         .counted = &s->counted, .context = s->context, .work = parse_all, .what = s, .all = 1000, .stride = 1});
 }
 
-/* The same for the allocations of trees of JSON, which are those of malloc. The functions of the C library are replaced
- * by ones that count, and fail once; sanitizers have their own. */
+/* The same for JSON trees, which are allocated with malloc. The functions of the C library are replaced by functions
+ * that count and fail once, except under sanitizers. */
 #if !defined(BO_SANITIZE_ADDRESS) && !defined(BO_SANITIZE_THREAD) && defined(__GLIBC__)
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 static size_t json_calls, json_fails;

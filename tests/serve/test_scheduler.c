@@ -57,7 +57,7 @@ static void test_queue(void **state)
         assert_int_equal(tasks[i]->order, i); /* one slot: in the order of their arrival */
     }
     assert_false(tasks[QUEUE]->done);
-    assert_int_equal(task_finish(tasks[QUEUE]), BO_JOB_LENGTH); /* there is room again */
+    assert_int_equal(task_finish(tasks[QUEUE]), BO_JOB_LENGTH); /* there is space again */
     server_stop(&v);
     assert_int_equal(bo_scheduler_submit(v.scheduler, jobs, 1), BO_SUBMIT_STOPPING);
     assert_int_equal(v.counters.generated_tokens, 3 * (QUEUE + 1));
@@ -91,7 +91,7 @@ static void test_fairness(void **state)
     assert_true(third->order < SLOTS);
     for (size_t i = 0; i < MANY; i++) {
         assert_int_equal(task_wait(many[i]), BO_JOB_LENGTH);
-        /* of a client, the oldest first; those in slots together end in any order */
+        /* of a client, the oldest first; jobs that share the slots end in any order */
         if (i > 0) assert_true(many[i]->order + SLOTS > many[i - 1]->order);
     }
     server_end(&v);
@@ -161,7 +161,7 @@ static void test_canceled(void **state)
     assert_false(task_is_done(running));
     bo_scheduler_cancel(v.scheduler, &running->job); /* while it runs */
     assert_int_equal(task_wait(running), BO_JOB_CANCELED);
-    canceled_task->cancel_after = 3; /* while it is told a token */
+    canceled_task->cancel_after = 3; /* while a token is reported to it */
     assert_int_equal(task_finish(canceled_task), BO_JOB_CANCELED);
     assert_int_equal(canceled_task->generated_count, 3);
     assert_int_equal(task_finish(last), BO_JOB_LENGTH);
@@ -242,8 +242,8 @@ static void remove_directory(const char *directory)
     rmdir(directory);
 }
 
-/* Without grace, jobs end at once. Their states are cached, so that a scheduler of the same directory continues there.
- */
+/* Without a grace period, jobs end immediately. Their states are cached, so that another scheduler with the same
+ * directory continues from them. */
 static void test_no_grace(void **state)
 {
     enum { LENGTH = 300, MADE = 50 };
@@ -261,7 +261,7 @@ static void test_no_grace(void **state)
         server_start(&v, s->context, model, settings);
         task *one = task_create(&v, s->prompt, LENGTH, FOREVER, NULL), *two = task_create(&v, s->prompt, 5, 5, NULL);
         one->end_after = MADE;
-        /* at once: the first may end before a second call */
+        /* in one call: the first may end before a second call */
         assert_int_equal(bo_scheduler_submit(v.scheduler, (bo_job *[]){&one->job, &two->job}, 2), BO_SUBMIT_DONE);
         assert_int_equal(task_wait(one), BO_JOB_STOPPING);
         assert_int_equal(task_wait(two), BO_JOB_STOPPING);
@@ -298,7 +298,7 @@ typedef struct client {
     size_t finished;
 } client;
 
-/* Sends jobs one after the other, some with beginnings that others have, too; cancels some. */
+/* Sends jobs one after the other, some with shared prefixes; cancels some. */
 static void *use_scheduler(void *arg)
 {
     enum { JOBS = 12 };

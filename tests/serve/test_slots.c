@@ -1,5 +1,5 @@
-/* Jobs in slots: the tokens of a session, alone and in a crowd, for several kinds of attention and a mixer; prefixes
- * from the cache; states; embeddings; scores of prompts; ends of texts. */
+/* Jobs in slots: the tokens of a session, with and without other jobs, for several kinds of attention and a mixer;
+ * prefixes from the cache; states; embeddings; scores of prompts; ends of texts. */
 #include "jobs.h"
 
 static const char *const kinds[] = {"softmax", "rfa-gate", "favor", "hybrid", "ssm", "gru", "delta"};
@@ -26,7 +26,7 @@ static task *crowd_task(server *s, size_t i)
     return t;
 }
 
-/* Every job gives the same bits alone and with others that join and leave at any time. */
+/* Every job computes the same bits alone and with other jobs that join and leave at any time. */
 static void check_kind(bo_context *context, const char *kind)
 {
     bo_model *model = model_of(context, kind);
@@ -61,7 +61,7 @@ static void check_kind(bo_context *context, const char *kind)
         assert_int_equal(crowded[i]->generated_count, one[i]->generated_count);
         for (size_t k = 0; k < one[i]->generated_count; k++)
             if (crowded[i]->generated[k] != one[i]->generated[k] || crowded[i]->logprobs[k] != one[i]->logprobs[k])
-                fail_msg("%s: job %zu, token %zu: %d (%.9g) in a crowd, %d (%.9g) alone", kind, i, k,
+                fail_msg("%s: job %zu, token %zu: %d (%.9g) with other jobs, %d (%.9g) alone", kind, i, k,
                          (int)crowded[i]->generated[k], (double)crowded[i]->logprobs[k], (int)one[i]->generated[k],
                          (double)one[i]->logprobs[k]);
     }
@@ -100,15 +100,15 @@ static void check_cache(bo_context *context, const char *kind)
     task_finish(again);
     assert_int_equal(again->job.cached, LENGTH - 1);
     task_check(kind, again, NULL, 0);
-    /* the conversation goes on: the answer is cached, too, except its last token, which was not read */
+    /* the conversation continues: the reply is also cached, except its last token, which was not read */
     memcpy(prompt + LENGTH, first->generated, MADE * sizeof *prompt);
     test_text(2, MORE, prompt + LENGTH + MADE);
     task *next = task_create(&s, prompt, LENGTH + MADE + MORE, MADE, NULL);
     task_finish(next);
     assert_int_equal(next->job.cached, LENGTH + MADE - 1);
     task_check(kind, next, NULL, 0);
-    /* another text is not found, up to the place where it branches; then that place is cached, or one of the few before
-     * it: another prefix may have taken its entry in the table of prompts, whose hashes have a random key */
+    /* another text is not found up to its branch point; then that point is cached, or one shortly before it: another
+     * prefix may have replaced its entry in the table of prompts, whose hashes have a random key */
     uint64_t place = 0;
     for (int i = 0; i < 3; i++) {
         test_text(1, PART, prompt);
@@ -138,7 +138,7 @@ static void test_cache(void **state)
     bo_context_destroy(context);
 }
 
-/* Several jobs with the same prompt at once: one reads it, the others wait for its state. */
+/* Several concurrent jobs with the same prompt: one reads it, the other jobs wait for its state. */
 static void test_same_prompt(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void test_same_prompt(void **state)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* A text in three parts, from state to state, gives the tokens of the whole text. */
+/* A text in three parts, from state to state, has the tokens of the whole text. */
 static void check_states(bo_context *context, const char *kind)
 {
     enum { LENGTH = 290, MADE = 6, MORE = 33 };
@@ -278,7 +278,7 @@ static void test_kept_once(void **state)
     bo_context_destroy(context);
 }
 
-/* States that cannot be loaded end the job with a message; others are not affected. */
+/* States that cannot be loaded end the job with a message; other jobs are not affected. */
 static void test_bad_states(void **state)
 {
     (void)state;
@@ -411,7 +411,7 @@ static void test_ends(void **state)
         if (at + 1 == MADE) break;
     }
     const int32_t end = plain->generated[at];
-    for (int keep = 0; keep < 2; keep++) { /* an end token is not reported; the state has it if it is wanted */
+    for (int keep = 0; keep < 2; keep++) { /* an end token is not reported; the state contains it if requested */
         task *t = task_create(&s, prompt, LENGTH, MADE, NULL);
         t->job.end_token = end;
         t->job.keep_state = true;
@@ -429,7 +429,7 @@ static void test_ends(void **state)
     ignoring->job.ignore_end = true;
     assert_int_equal(task_finish(ignoring), BO_JOB_LENGTH);
     assert_memory_equal(ignoring->generated, plain->generated, sizeof plain->generated);
-    task *stopped = task_create(&s, prompt, LENGTH, MADE, NULL); /* the receiver wants no more: its last token counts */
+    task *stopped = task_create(&s, prompt, LENGTH, MADE, NULL); /* the receiver stops the job: its last token counts */
     stopped->stop_after = 3;
     stopped->job.keep_state = true;
     assert_int_equal(task_finish(stopped), BO_JOB_STOP);

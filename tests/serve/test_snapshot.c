@@ -48,7 +48,7 @@ static bo_snapshot *create_snapshot(bo_context *context, size_t pending, size_t 
     return out;
 }
 
-/* A checksum that matches, as of a file that was made on purpose. */
+/* A valid checksum, as in a file that was forged deliberately. */
 static void seal(unsigned char *bytes, size_t size)
 {
     bo_xxh64 hash;

@@ -23,7 +23,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* A store with room for this many states of SIZE bytes, and a little more. */
+/* A store with capacity for `states` states of SIZE bytes, and a little more. */
 static bo_store *open_store(setting *s, size_t states)
 {
     const bo_store_desc desc = {
@@ -97,7 +97,7 @@ static void test_eviction(void **state)
     assert_true(test_is_cached(s->context, store, 5, SIZE));
     assert_false(test_is_cached(s->context, store, 4, SIZE));
     assert_false(test_is_cached(s->context, store, 3, SIZE));
-    /* a state that never fits is dropped, and the others stay */
+    /* a state that never fits is not stored, and the other states are kept */
     test_cache(s->context, store, 7, 4 * SIZE);
     assert_false(test_is_cached(s->context, store, 7, 4 * SIZE));
     assert_true(test_is_cached(s->context, store, 6, 2 * SIZE));
@@ -236,7 +236,7 @@ static void test_order(void **state)
     }
 }
 
-/* The budget counts what a small state takes beside its bytes. */
+/* The budget counts the memory of a small state in addition to its bytes. */
 static void test_small(void **state)
 {
     enum { COUNT = 5000, TINY = 4 };
@@ -252,8 +252,8 @@ static void test_small(void **state)
     if (taken > counted) fail_msg("%d states take %zu bytes and count as %zu", COUNT, taken, counted);
 }
 
-/* The seconds of keeping a batch of states, of which there are `kept` already, and of caching as many that do not
- * fit. */
+/* Measures the seconds for keeping a batch of states in addition to `kept` states, and for caching a batch of states
+ * that do not fit. */
 static double keep_batch(setting *s, int32_t kept)
 {
     enum { BATCH = 200 };

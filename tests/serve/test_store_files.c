@@ -139,7 +139,7 @@ static void test_reopened(void **state)
     assert_null(bo_store_get(s->context, store, bo_prefix_of_nothing(), "a"));
 }
 
-/* Room for exactly the files that exist is enough after reopening. */
+/* After reopening, a budget for exactly the existing files is enough. */
 static void test_exact_budget(void **state)
 {
     setting *s = *state;
@@ -289,7 +289,7 @@ static void test_two_models(void **state)
     assert_int_equal(count_files(s, "", ".state", NULL), 4);
 }
 
-/* Files of a process that was killed while it wrote are removed; files of others are left alone, whatever their
+/* Files of a process that was killed while writing are removed; files of other programs are not changed, whatever their
  * names. */
 static void test_other_files(void **state)
 {
@@ -361,7 +361,8 @@ static void test_beyond_memory(void **state)
         snprintf(id, sizeof id, "%d", (int)i);
         assert_true(test_keep(s->context, store, id, i, SIZE));
         for (int waited = 0; !test_is_cached(s->context, store, i, SIZE); waited++) {
-            test_cache(s->context, store, i, SIZE); /* not while earlier ones, which are being written, take the room */
+            test_cache(s->context, store, i,
+                       SIZE); /* not while earlier ones, which are being written, occupy the budget */
             assert_true(waited < 5000);
             usleep(1000);
         }
@@ -410,9 +411,9 @@ static void test_disk_budget(void **state)
     bo_store *store = open_store(s, desc);
     for (int32_t i = 1; i <= 6; i++) test_cache(s->context, store, i, SIZE);
     store = open_store(s, desc);
-    assert_int_equal(test_stats(store).prefixes, 4); /* the others are in memory only, which is gone */
+    assert_int_equal(test_stats(store).prefixes, 4); /* the other states were in memory only and are lost */
     assert_int_equal(bytes_on_disk(s), test_stats(store).disk_bytes);
-    assert_true(test_keep(s->context, store, "a", 1, SIZE)); /* kept states take the place of cached ones */
+    assert_true(test_keep(s->context, store, "a", 1, SIZE)); /* kept states evict cached ones */
     assert_true(test_keep(s->context, store, "b", 2, SIZE));
     assert_true(test_stats(store).disk_bytes <= desc.disk_bytes);
     assert_int_equal(bytes_on_disk(s), test_stats(store).disk_bytes);
@@ -427,7 +428,7 @@ static void test_disk_budget(void **state)
     assert_true(test_is_kept(s->context, store, "d", 6, SIZE));
     assert_true(test_is_kept(s->context, store, "a", 1, SIZE));
     assert_int_equal(bytes_on_disk(s), test_stats(store).disk_bytes);
-    /* a smaller budget after reopening: kept states stay */
+    /* a smaller budget after reopening: kept states are not removed */
     assert_true(bo_store_drop(store, bo_prefix_of_nothing(), "d"));
     test_cache(s->context, store, 1, SIZE);
     desc.disk_bytes = BLOCK;
@@ -535,7 +536,7 @@ static void test_transient(void **state)
     assert_true(test_is_kept(s->context, store, "a", 1, SIZE));
 }
 
-/* If the new state cannot be written, the earlier one stays. */
+/* If the new state cannot be written, the earlier one is kept. */
 static void test_failed_write(void **state)
 {
     setting *s = *state;

@@ -92,7 +92,7 @@ static void a_checkpointed_layer_costs_one_tensor(void **state)
     bo_context_destroy(context);
 }
 
-/* Values that wait for backward take half of the memory; the rest, the working set of a few steps, hardly changes. */
+/* Values that wait for backward need half of the memory; the rest, the working set of a few steps, hardly changes. */
 static void rounded_values_take_half(void **state)
 {
     (void)state;

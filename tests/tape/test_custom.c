@@ -1,6 +1,5 @@
 /* The public graph: custom operations compared with finite differences and built-in ones, gradients of inputs and
- * results, attributes of other sizes, and mistakes, which must give messages and no crashes. Uses public headers
- * only. */
+ * results, attributes of other sizes, and errors, which must be reported without crashes. Uses public headers only. */
 #include <bochner/optim.h>
 #include "base/rng.h"
 #include "tape/enums.h"

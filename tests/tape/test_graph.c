@@ -1,5 +1,5 @@
 /* The life of a graph: recording, errors that are reported when it is compiled, compiling again, running, reading, and
- * the operation to blame. */
+ * the search for NaN and infinity. */
 #include "toy.h"
 #include "../base/counting.h"
 
@@ -384,7 +384,7 @@ static void errors_name_the_scope(void **state)
     bo_value loss = layers(&f, 2);
     prepare(&f, loss, false);
     watched.refuse = true;
-    assert_fails(f.context, BO_NUMERIC, "first: toy: asked to fail", bo_graph_run(f.context, f.graph, NULL));
+    assert_fails(f.context, BO_NUMERIC, "first: toy: failure was requested", bo_graph_run(f.context, f.graph, NULL));
     end(&f);
 }
 
@@ -416,7 +416,7 @@ static void find_nonfinite_returns_the_first(void **state)
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
     assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));
     assert_string_equal(scope, "temperature");
-    watched.refuse = true; /* an operation that fails is to blame itself */
+    watched.refuse = true; /* a failing operation is reported itself */
     numbers_of_x[3] = 0;
     assert_ok(f.context, bo_graph_write(f.context, f.graph, x, numbers_of_x));
     assert_ok(f.context, bo_graph_find_nonfinite(f.context, f.graph, NULL, &scope));

@@ -1,4 +1,4 @@
-/* Profiles of graphs: the recorded operations, times that add up, and pictures that Graphviz can read for any names. */
+/* Profiles of graphs: the recorded operations, times that add up, and graphs that Graphviz can read for any names. */
 #include "toy.h"
 #include "../base/counting.h"
 #include <unistd.h>
@@ -17,7 +17,7 @@ static bo_value one(fixture *f, int op, size_t count, const bo_value *inputs)
     return bo_graph_one(f->graph, op, NULL, count, inputs);
 }
 
-/* Σ sin(x w) + w, with names that a picture must quote. */
+/* Σ sin(x w) + w, with names that the DOT output must quote. */
 static fixture begin(bo_context *context, bool checkpoint)
 {
     fixture f = {.context = context};
@@ -165,7 +165,7 @@ static void starved(void **state)
     bo_context_destroy(context);
 }
 
-/* The picture; the caller frees it. */
+/* Returns the DOT output; the caller frees it. */
 static char *drawn(bo_context *context, const bo_profile *p)
 {
     char *text = NULL;

@@ -152,7 +152,8 @@ static void laws_follow_their_definitions(void **state)
     bo_context_destroy(context);
 }
 
-/* Gradients take memory for the trained weights only, and those of a weight stay where they are when others follow. */
+/* Gradients take memory for the trained weights only, and the gradient of a weight does not move when others are added.
+ */
 static void gradients_follow_what_is_trained(void **state)
 {
     (void)state;

@@ -39,7 +39,7 @@ static void poison(const bo_graph *graph, size_t step)
 
 static bo_status before_call(bo_context *context, const bo_op_call *call)
 {
-    if (watched.refuse) return bo_fail(context, BO_NUMERIC, "toy: asked to fail");
+    if (watched.refuse) return bo_fail(context, BO_NUMERIC, "toy: failure was requested");
     if (!watched.graph) return BO_OK;
     const bo_step *step = bo_step_at(watched.graph, watched.step);
     watched.forwards += !step->backward;

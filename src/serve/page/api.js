@@ -1,4 +1,4 @@
-// Requests to the server, and what can go wrong with them.
+// Requests to the server, and their errors.
 
 import { rememberedKey, rememberKey } from "./store.js";
 
@@ -12,27 +12,27 @@ export class ApiError extends Error {
 }
 
 let key = rememberedKey();
-let askForKey = async () => null;
-let asking = null;
+let requestKey = async () => null;
+let openDialog = null;
 
-/** ask(message) shows a dialog; it resolves to a key, or to null if the user declines. */
-export function onKeyNeeded(ask) {
-  askForKey = ask;
+/** showDialog(message) shows a dialog; it resolves to a key, or to null if the user declines. */
+export function onKeyNeeded(showDialog) {
+  requestKey = showDialog;
 }
 
 /** Requests that are refused at the same time share one dialog. */
 export function newKey(message) {
-  asking ??= askForKey(message)
-    .then((given) => {
-      if (given === null) return false;
-      key = given;
+  openDialog ??= requestKey(message)
+    .then((entered) => {
+      if (entered === null) return false;
+      key = entered;
       rememberKey(key);
       return true;
     })
     .finally(() => {
-      asking = null;
+      openDialog = null;
     });
-  return asking;
+  return openDialog;
 }
 
 function headers(body) {
@@ -57,7 +57,7 @@ async function send(method, path, body, signal) {
 
 function connectionError(error) {
   if (error.name === "AbortError" || error instanceof ApiError) return error;
-  if (error instanceof SyntaxError) return new ApiError("The answer of the server is not JSON.");
+  if (error instanceof SyntaxError) return new ApiError("The server's response is not JSON.");
   return new ApiError("The server cannot be reached. Check that it is running, and try again.");
 }
 
@@ -66,15 +66,15 @@ async function errorOf(response) {
   try {
     error = (await response.json()).error ?? {};
   } catch {
-    // A proxy between page and server may answer with other bodies.
+    // A proxy between page and server may respond with other bodies.
   }
-  let message = error.message ?? `The server answered with status ${response.status}.`;
+  let message = error.message ?? `The server responded with status ${response.status}.`;
   const wait = response.headers.get("Retry-After");
   if (response.status === 429 && wait) message += ` Try again in ${wait} s.`;
   return new ApiError(message, { status: response.status, param: error.param ?? null });
 }
 
-/** Resolves to a response with a status of success; asks for the API key where the server needs one. */
+/** Resolves to a successful response; requests the API key from the user if the server needs one. */
 async function request(method, path, { body, signal } = {}) {
   for (;;) {
     const used = key;
@@ -104,11 +104,11 @@ export const dropState = (id) => json("DELETE", `v1/states/${id}`);
 export const uploadState = (id, file) => json("PUT", `v1/states/${id}`, { body: file });
 export const downloadState = async (id) => (await request("GET", `v1/states/${id}`)).blob();
 
-// A fast server always has more to read. Without a pause, the page would neither draw nor see the Stop button.
-const longestTurn = 20; // milliseconds
+// A fast server always has more data to read. Without a pause, the page would neither draw nor process the Stop button.
+const maxBlocking = 20; // milliseconds
 
 async function pauseAfter(start) {
-  if (performance.now() - start < longestTurn) return start;
+  if (performance.now() - start < maxBlocking) return start;
   await new Promise((resolve) => setTimeout(resolve));
   return performance.now();
 }
@@ -144,5 +144,5 @@ export async function* stream(path, body, signal) {
   } catch (error) {
     throw connectionError(error);
   }
-  throw new ApiError("The server ended the answer early.");
+  throw new ApiError("The server ended the response early.");
 }

@@ -15,9 +15,9 @@ const byId = (id) => document.getElementById(id);
 
 let model = null; // the member "bochner" of the model
 let views = [];
-let letters = 0;
+let branchCount = 0;
 
-function say(text) {
+function announce(text) {
   byId("status").textContent = text;
 }
 
@@ -32,16 +32,16 @@ function hideProblem() {
   byId("problem").hidden = true;
 }
 
-/** Shows an Error, or says a text. */
+/** Shows an Error, or announces a text. */
 function report(what) {
   if (what instanceof Error) showProblem(what.message);
-  else say(what);
+  else announce(what);
 }
 
 // ---- branches
 
 function nextLetter() {
-  const n = letters++;
+  const n = branchCount++;
   return String.fromCharCode(65 + (n % 26)) + (n < 26 ? "" : Math.floor(n / 26));
 }
 
@@ -76,11 +76,11 @@ const endings = {
 
 async function generate(branch) {
   clearWrong();
-  say(`Branch ${branch.letter}: generating`);
+  announce(`Branch ${branch.letter}: generating`);
   const before = branch.tokens.length;
   await branch.generate(currentSettings(), changed);
   const { status, error, letter, tokens, source } = branch;
-  say(`Branch ${letter}: ${endings[status]}, ${plural(tokens.length - before, "token")}`);
+  announce(`Branch ${letter}: ${endings[status]}, ${plural(tokens.length - before, "token")}`);
   if (error?.param) markWrong(error.param, error.message);
   if (error?.status === 404 && source) markMissing(source.id);
 }
@@ -117,7 +117,7 @@ const actions = {
   halt: (branch) => branch.stop(),
   reply(branch) {
     setSource(branch.source);
-    replyTo([...branch.prompt.messages, { role: "assistant", content: branch.answer.trim() }]);
+    replyTo([...branch.prompt.messages, { role: "assistant", content: branch.generatedText.trim() }]);
   },
   async save(branch) {
     try {
@@ -128,8 +128,8 @@ const actions = {
   },
   async copy(branch) {
     try {
-      await navigator.clipboard.writeText(branch.answer);
-      say(`Copied the text of branch ${branch.letter}`);
+      await navigator.clipboard.writeText(branch.generatedText);
+      announce(`Copied the text of branch ${branch.letter}`);
     } catch {
       showProblem("The browser does not allow this page to copy. Select the text instead.");
     }
@@ -155,7 +155,7 @@ function run(beside) {
   }
   if (!beside) {
     [...views].forEach(removeView);
-    letters = 0;
+    branchCount = 0;
   }
   const view = addBranch(new Branch({ letter: nextLetter(), prompt, source: currentSource(), model }));
   if (window.innerWidth < 900) view.element.scrollIntoView({ block: "start" });
@@ -167,7 +167,7 @@ function stopAll() {
 
 // ---- API key
 
-function askForKey(message) {
+function requestKey(message) {
   const dialog = byId("key-dialog");
   byId("key-message").textContent = message;
   byId("key").value = "";
@@ -231,7 +231,7 @@ function start() {
   startSettings();
   startPrompt();
   startPopover(byId("branches"), findToken, fork);
-  onKeyNeeded(askForKey);
+  onKeyNeeded(requestKey);
   byId("run").disabled = true;
   byId("prompt-form").addEventListener("submit", (event) => {
     event.preventDefault();

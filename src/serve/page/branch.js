@@ -3,7 +3,7 @@
 import { stream } from "./api.js";
 import { reportAlternatives, textOf, tokensOf } from "./tokens.js";
 
-/** What a model without a chat template starts the next message with. */
+/** The start of the next message for models without a chat template. */
 const plainChatStop = "\nuser:";
 
 export class Branch {
@@ -25,7 +25,7 @@ export class Branch {
     this.usage = null;
     this.timing = null;
     this.controller = null;
-    this.finish = null; // the reason that the server gave for the end
+    this.finish = null; // the finish reason from the server
   }
 
   get running() {
@@ -47,7 +47,7 @@ export class Branch {
     return [...this.promptTokens, ...this.tokens.map(({ id }) => id)];
   }
 
-  get answer() {
+  get generatedText() {
     return textOf(this.tokens);
   }
 
@@ -58,7 +58,7 @@ export class Branch {
   }
 
   get fullText() {
-    return (this.source?.text ?? "") + this.promptText + this.answer;
+    return (this.source?.text ?? "") + this.promptText + this.generatedText;
   }
 
   /** A branch with the first `length` tokens of this one; `replacement` follows them. */
@@ -127,7 +127,7 @@ export class Branch {
     if (added === 0) return;
     const now = performance.now();
     if (this.timing.first === null) this.timing.first = now;
-    else this.timing.tokens += added; // those after the first event, whose time the prompt determines
+    else this.timing.tokens += added; // those after the first event, whose time depends on the prompt
     this.timing.last = now;
   }
 
@@ -148,7 +148,7 @@ export class Branch {
   get speed() {
     const { start, first, last, tokens } = this.timing ?? {};
     if (!tokens) return null;
-    // Tokens of a short answer arrive together; the time between them says nothing.
+    // Tokens of a short response arrive together, so the time between them is meaningless.
     return (1000 * tokens) / (last - first < 100 ? last - start : last - first);
   }
 

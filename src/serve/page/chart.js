@@ -1,4 +1,4 @@
-// The chart of memory: the state of the model beside a key-value cache, over the tokens of the context. Drawn as SVG.
+// The memory chart: the size of the state and of a key-value cache as functions of the context length. Drawn as SVG.
 
 import { bytes, count, plural } from "./format.js";
 
@@ -23,8 +23,8 @@ function roundUp(n) {
   return [1, 2, 5, 10].map((digit) => digit * power).find((value) => value >= n * (1 - 1e-9));
 }
 
-function ticks(limit, wanted) {
-  const step = roundUp(limit / wanted);
+function ticks(limit, target) {
+  const step = roundUp(limit / target);
   const result = [];
   for (let i = 0; i * step <= limit * (1 + 1e-9); i++) result.push(i * step);
   return result;
@@ -38,8 +38,8 @@ function crossing(model) {
 
 // Powers of two, so that the axis stays still while tokens arrive and then doubles. The start shows the crossing, if it is near.
 function axisTokens(model, tokens) {
-  const least = Math.min(Math.max(64, 1.6 * (crossing(model) ?? 0)), 1024);
-  return 2 ** Math.ceil(Math.log2(Math.max(least, tokens * 1.05)));
+  const minimum = Math.min(Math.max(64, 1.6 * (crossing(model) ?? 0)), 1024);
+  return 2 ** Math.ceil(Math.log2(Math.max(minimum, tokens * 1.05)));
 }
 
 function scales(model, tokens, width) {
@@ -62,7 +62,7 @@ function axes({ x, y, xMax, yMax }, width) {
   return group;
 }
 
-// Solid up to the length that was reached, faint beyond it.
+// Solid up to the current length, faint beyond it.
 function curve(kind, value, tokens, { x, y, xMax }) {
   const line = (from, to, part) =>
     svg("line", { class: `curve ${kind} ${part}`, x1: x(from), y1: y(value(from)), x2: x(to), y2: y(value(to)) });
@@ -82,7 +82,7 @@ function labels(model, scale) {
   const { x, y, xMax } = scale;
   const [state, cache] = labelHeights(y(stateBytes(model, xMax)), y(cacheBytes(model, xMax)));
   const inside = (n) => Math.min(Math.max(n, margin.top), height - margin.bottom - 6);
-  const text = (kind, at, words) => svg("text", { class: `label ${kind}`, x: x(xMax), y: inside(at), "text-anchor": "end" }, words);
+  const text = (kind, at, label) => svg("text", { class: `label ${kind}`, x: x(xMax), y: inside(at), "text-anchor": "end" }, label);
   return svg("g", {}, text("state", state, "State"), text("cache", cache, "Key-value cache"));
 }
 

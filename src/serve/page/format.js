@@ -1,4 +1,4 @@
-// Numbers and tokens as people read them.
+// Formats numbers and tokens for display.
 
 const counts = new Intl.NumberFormat("en-US");
 
@@ -47,20 +47,20 @@ export function visible(text) {
   return text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/\r/g, "␍").replace(/ /g, "␣");
 }
 
-const spoken = { " ": "space", "\n": "line break", "\t": "tab", "": "empty token" };
+const spokenNames = { " ": "space", "\n": "line break", "\t": "tab", "": "empty token" };
 
-/** A token as a screen reader says it. */
-export function aloud(text) {
-  if (text in spoken) return spoken[text];
+/** The text of a token for screen readers. */
+export function screenReaderText(text) {
+  if (text in spokenNames) return spokenNames[text];
   if (text.startsWith("bytes:")) return "part of a character";
   return text.trim() || "white space";
 }
 
 /** The end of a text, cut at a word. */
 export function tail(text, length) {
-  const words = text.trim().replace(/\s+/g, " ");
-  if (words.length <= length) return words;
-  const end = words.slice(-length);
+  const line = text.trim().replace(/\s+/g, " ");
+  if (line.length <= length) return line;
+  const end = line.slice(-length);
   const space = end.indexOf(" ");
   return "…" + (space >= 0 && space < length / 2 ? end.slice(space + 1) : end);
 }

@@ -1,7 +1,7 @@
-// The details of a token: its probability, what else the model considered, and forking. They are shown for the token that the
+// The details of a token: its probability, the alternatives, and forking. They are shown for the token that the
 // pointer rests on, that has the focus, or that was tapped.
 
-import { aloud, percent, visible } from "./format.js";
+import { screenReaderText, percent, visible } from "./format.js";
 
 const byId = (id) => document.getElementById(id);
 const popover = byId("popover");
@@ -38,7 +38,7 @@ function choiceRow({ id, name, logprob }, chosen) {
     share.textContent += " ✓ chosen";
   } else {
     button.type = "button";
-    button.setAttribute("aria-label", `Continue with ${aloud(name)}, ${percent(Math.exp(logprob))}`);
+    button.setAttribute("aria-label", `Continue with ${screenReaderText(name)}, ${percent(Math.exp(logprob))}`);
     button.addEventListener("click", () => startFork({ id, name, logprob }));
   }
   button.append(label, share);
@@ -54,7 +54,7 @@ function fill(token) {
   choices.replaceChildren(...top.map((choice) => choiceRow(choice, choice.name === token.name)));
 }
 
-// Wide screens: below the token, or above it where there is more room. Narrow screens: at the bottom (style.css).
+// Wide screens: below the token, or above it if there is more space. Narrow screens: at the bottom (style.css).
 function place() {
   if (!shown) return;
   const [first] = shown.getClientRects();
@@ -75,7 +75,7 @@ function show(element, pin) {
   if (shown !== element) {
     hide();
     shown = element;
-    view.held = true;
+    view.scrollLocked = true;
     element.classList.add("open");
     fill(view.branch.tokens[index]);
     popover.hidden = false;
@@ -91,7 +91,7 @@ function hide() {
   const hadFocus = popover.contains(document.activeElement);
   shown = null;
   pinned = false;
-  find(element).view.held = false;
+  find(element).view.scrollLocked = false;
   element.classList.remove("open");
   popover.hidden = true;
   if (!hadFocus) return;

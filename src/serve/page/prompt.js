@@ -58,11 +58,11 @@ function showSource() {
 }
 
 function tokenNumbers() {
-  const words = text.value.split(/[\s,]+/).filter((word) => word !== "");
-  const wrong = words.find((word) => !/^\d+$/.test(word));
+  const numbers = text.value.split(/[\s,]+/).filter((number) => number !== "");
+  const wrong = numbers.find((number) => !/^\d+$/.test(number));
   if (wrong !== undefined)
     throw new Error(`This model has no tokenizer: write the numbers of tokens, such as "12 7 300". "${wrong}" is not a number.`);
-  return words.map(Number);
+  return numbers.map(Number);
 }
 
 /** What the user wrote, as a prompt of a branch. Throws an Error with a message for the user. */
@@ -80,7 +80,7 @@ export function setSource(state) {
   if (state) (mode() === "chat" ? messages.querySelector(".message-text:last-of-type") : text).focus();
 }
 
-/** Replaces the conversation, and asks for the next message. */
+/** Replaces the conversation, and adds an empty message. */
 export function replyTo(conversation) {
   messages.replaceChildren();
   conversation.forEach(addMessage);

@@ -9,7 +9,7 @@ const list = byId("states");
 const template = byId("state-template");
 
 let states = []; // { id, name, text, tokens, bytes }
-let storeName; // one list per model: a state is of use to no other
+let storeName; // one list per model: a state belongs to one model
 let use; // called with the state to continue from
 let report; // called with an error, or a text for the status
 
@@ -36,7 +36,7 @@ async function drop(state) {
   try {
     await dropState(state.id);
   } catch (error) {
-    if (error.status !== 404) return report(error); // it is gone already
+    if (error.status !== 404) return report(error); // already deleted
   }
   remove(state);
   report(`Deleted the state ${state.name}.`);
@@ -110,11 +110,11 @@ export function markMissing(id) {
 }
 
 /** Keeps the state after a branch: after its last token, or for a conversation after its messages, where the chat template also
- * ends an unfinished answer. */
+ * ends an unfinished reply. */
 export async function saveBranch(branch) {
   const chat = branch.prompt.mode === "chat" && branch.model.chat_template;
-  const answer = { role: "assistant", content: branch.answer };
-  const body = chat ? { messages: [...branch.prompt.messages, answer] } : { prompt: branch.allTokens };
+  const reply = { role: "assistant", content: branch.generatedText };
+  const body = chat ? { messages: [...branch.prompt.messages, reply] } : { prompt: branch.allTokens };
   const before = chat ? branch.source : branch.before;
   if (before) body.state = before.id;
   const { id, tokens, bytes } = await keepState(body);
@@ -138,10 +138,10 @@ async function upload(file) {
 }
 
 /** Shows the states of a model that were saved in this browser. */
-export function startStates(modelName, continueFrom, tell) {
+export function startStates(modelName, continueFrom, reportToUser) {
   storeName = `states.${modelName}`;
   use = continueFrom;
-  report = tell;
+  report = reportToUser;
   states = remembered(storeName, []);
   byId("states-empty").hidden = states.length > 0;
   byId("upload").addEventListener("change", async (event) => {

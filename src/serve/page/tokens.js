@@ -1,4 +1,4 @@
-// Tokens: what the events say about them, and their text.
+// Tokens: their data in events, and their text.
 
 /** A token is { id, name, logprob, top: [{ id, name, logprob }] }, the most likely alternative first. */
 function token(id, name, logprob, top) {

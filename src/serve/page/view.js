@@ -1,9 +1,9 @@
-// What a branch looks like: its text with one element per token, its figures and its buttons.
+// The view of a branch: its text with one element per token, its statistics and its buttons.
 
-import { aloud, count, percent, plural, seconds } from "./format.js";
+import { screenReaderText, count, percent, plural, seconds } from "./format.js";
 import { likelihoodStep, textDecoder } from "./tokens.js";
 
-const statusWords = {
+const statusTexts = {
   ready: "",
   running: "Generating…",
   stop: "Finished: end of text",
@@ -24,7 +24,7 @@ function tokenElement(token, index, text) {
   element.dataset.index = index;
   element.setAttribute("role", "button");
   element.setAttribute("aria-haspopup", "dialog");
-  element.setAttribute("aria-label", `${aloud(token.name)}, ${percent(Math.exp(token.logprob))}`);
+  element.setAttribute("aria-label", `${screenReaderText(token.name)}, ${percent(Math.exp(token.logprob))}`);
   return element;
 }
 
@@ -33,7 +33,7 @@ export class BranchView {
   constructor(branch, actions) {
     this.branch = branch;
     this.element = template.content.firstElementChild.cloneNode(true);
-    this.held = false; // while the details of a token are shown, the text does not scroll away
+    this.scrollLocked = false; // while the details of a token are shown, the text does not scroll away
     this.follows = true; // until the user scrolls up
     this.shown = 0; // tokens that are drawn
     this.drawTime = 0; // milliseconds
@@ -108,7 +108,7 @@ export class BranchView {
     const start = performance.now();
     const scroll = this.#part("scroll");
     this.#addTokens();
-    if (this.follows && !this.held && this.branch.running) scroll.scrollTop = scroll.scrollHeight;
+    if (this.follows && !this.scrollLocked && this.branch.running) scroll.scrollTop = scroll.scrollHeight;
     this.#showStatus();
     this.#showFacts();
     this.drawTime = performance.now() - start;
@@ -129,7 +129,7 @@ export class BranchView {
   #showStatus() {
     const { status, error, running, tokens, promptTokens, prompt } = this.branch;
     this.element.dataset.status = status;
-    this.#part("state-word").textContent = statusWords[status];
+    this.#part("status-text").textContent = statusTexts[status];
     this.#part("error").textContent = error?.message ?? "";
     this.#part("error").hidden = error === null;
     this.#part("halt").hidden = !running;
@@ -138,8 +138,8 @@ export class BranchView {
     this.#part("reply").hidden = running || prompt.mode !== "chat" || tokens.length === 0;
     this.#part("save").disabled = running || !promptTokens;
     this.#part("copy").disabled = tokens.length === 0;
-    // Screen readers get the text at once, and not each token as it appears.
-    if (!running) this.#part("full-text").textContent = this.branch.answer;
+    // Screen readers get the complete text, not each token as it appears.
+    if (!running) this.#part("full-text").textContent = this.branch.generatedText;
   }
 
   #showFacts() {
