@@ -79,7 +79,8 @@ bo_status bo_device_allocate(bo_context *context, size_t bytes, void **out)
     BO_REQUIRE(context, out);
     bo_device *device = bo_device_of(context);
     *out = bo_buffer_allocate(context, device, bytes, "memory of the caller");
-    return *out ? bo_device_wait(context, device) : BO_MEMORY; /* other streams do not wait for that of the device */
+    return *out ? bo_device_wait(context, device)
+                : BO_MEMORY; /* other streams do not wait for the stream of the device */
 }
 
 void bo_device_free(bo_context *context, void *memory)
