@@ -101,7 +101,7 @@ static bo_status open_gpu(bo_context *context, int index, bo_device **out)
     const int count = functions->devices();
     if (count == 0) return bo_fail(context, BO_UNSUPPORTED, "no GPU was found, or its driver is older than CUDA 13");
     if (index >= count)
-        return bo_fail(context, BO_INVALID, "cuda:%d does not exist: this machine has %d GPU%s, cuda:0%s", index, count,
+        return bo_fail(context, BO_INVALID, "cuda:%d does not exist: this host has %d GPU%s, cuda:0%s", index, count,
                        count == 1 ? "" : "s", count == 1 ? "" : " and up");
     bo_device *device = bo_alloc(context, 1, sizeof *device, "a device");
     if (!device) return BO_MEMORY;

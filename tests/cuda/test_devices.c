@@ -18,7 +18,7 @@ static void devices_are_described(void **state)
         assert_true(*device.name && device.major >= 8 && device.minor >= 0 && device.processors > 0);
         assert_true(device.bytes > 0 && device.free_bytes <= device.bytes);
     }
-    assert_fails(context, BO_INVALID, "does not exist: this machine has", bo_device_describe(context, count, &device));
+    assert_fails(context, BO_INVALID, "does not exist: this host has", bo_device_describe(context, count, &device));
     assert_non_null(plugin);
 }
 
