@@ -67,7 +67,7 @@ static inline op_truth attention_truth(const op_case *c, const trial *t, const p
             attention_copy(&found.gradient[0][k], a->gradient[attention_input(t, k)], shake);
     }
     judge_drop(&verdict);
-    truth_rooms(&found, t->queries_total * t->d->heads / t->d->key_heads, 0);
+    truth_tolerances(&found, t->queries_total * t->d->heads / t->d->key_heads, 0);
     return found;
 }
 
@@ -88,7 +88,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
     plain_op plain = attention_plain(&t, &attributes);
     if (harness_supports(h->contexts[0], op, &plain)) {
         op_truth found = attention_truth(&c, &t, &plain);
-        harness_judge(h, op, &c, &plain, &found);
+        harness_compare(h, op, &c, &plain, &found);
         truth_drop(&found);
         h->cases++;
     }

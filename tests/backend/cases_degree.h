@@ -8,12 +8,12 @@
 /* One number, one per column, one per row. */
 static inline void cases_scale(op_visitor visit, void *user)
 {
-    static const char *const words[] = {"one number", "columns", "rows"};
+    static const char *const labels[] = {"one number", "columns", "rows"};
     char name[128];
     for (size_t n = 0; n <= CASE_SIZES; n++)
         for (size_t by = 0; by < 3; by++) {
             size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 233, columns = n < CASE_SIZES ? case_sizes[n][1] : 131;
-            op_case c = {.name = CASE_NAME("scale %zu x %zu by %s", rows, columns, words[by]),
+            op_case c = {.name = CASE_NAME("scale %zu x %zu by %s", rows, columns, labels[by]),
                          .op = BO_OPERATION_SCALE,
                          .inputs = 2,
                          .in = {{.rows = rows, .columns = columns},

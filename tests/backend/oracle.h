@@ -289,9 +289,9 @@ static inline void plain_cross_entropy(plain_op *op)
         op->out[1].x[r] = 0;
         if (target < 0) continue;
         plain_logits(op, x->x + r * x->columns, false, logits);
-        double wanted = (1 - a->smoothing) * logits[target];
-        for (size_t v = 0; v < w->rows; v++) wanted += a->smoothing / (double)w->rows * logits[v];
-        double loss = (1 - a->teacher) * (plain_log_sum(w->rows, logits) - wanted);
+        double expected = (1 - a->smoothing) * logits[target];
+        for (size_t v = 0; v < w->rows; v++) expected += a->smoothing / (double)w->rows * logits[v];
+        double loss = (1 - a->teacher) * (plain_log_sum(w->rows, logits) - expected);
         if (a->teacher > 0) {
             plain_logits(op, teacher->x + r * x->columns, true, taught);
             loss += a->teacher * plain_divergence(w->rows, logits, taught);

@@ -29,7 +29,7 @@ static inline size_t pieces_row(const pieces *p, size_t sequence, size_t token)
 }
 
 /* The rows of a piece of x; parameters are unchanged. */
-static inline plain_op pieces_take(const pieces *p, const size_t *lengths)
+static inline plain_op pieces_op(const pieces *p, const size_t *lengths)
 {
     plain_op op = p->whole;
     size_t rows = 0, at = 0;
@@ -55,9 +55,10 @@ static inline void pieces_compare(const pieces *p, const size_t *lengths, const 
         for (size_t i = 0; i < lengths[s]; i++)
             for (size_t c = 0; c < a->columns; c++, at++) {
                 size_t from = pieces_row(p, s, i) * a->columns + c;
-                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->room[from]))
+                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->tolerance[from]))
                     fail_msg("%s: sequence %zu, token %zu, column %zu: found %.9g, expected %.9g within %.3g",
-                             p->c->name, s, p->done[s] + i, c, (double)found[at], a->value[from], 2 * a->room[from]);
+                             p->c->name, s, p->done[s] + i, c, (double)found[at], a->value[from],
+                             2 * a->tolerance[from]);
             }
 }
 
@@ -81,7 +82,7 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
 {
     op_case c = *p->c;
     c.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = lengths, .states = p->states};
-    plain_op op = pieces_take(p, lengths);
+    plain_op op = pieces_op(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
     bench b = bench_make(p->h->contexts[0], bo_backend_of(p->h->device)->ops[c.op], &c, &op, &nothing, 0xFF);
     b.counted = &p->h->counted, b.state_bytes = p->bytes;

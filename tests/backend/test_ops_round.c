@@ -11,9 +11,9 @@ static double decode(bo_small_float kind, unsigned code)
 {
     plain_format f = plain_format_of(kind);
     unsigned below = 1U << f.mantissa, exponent = (code & 0x7F) >> f.mantissa, rest = code & (below - 1);
-    double size = exponent ? ldexp((double)(below + rest), f.least + (int)exponent - 1 - f.mantissa)
-                           : ldexp((double)rest, f.least - f.mantissa);
-    return size > f.most ? NAN : code & 0x80 ? -size : size;
+    double size = exponent ? ldexp((double)(below + rest), f.min_exponent + (int)exponent - 1 - f.mantissa)
+                           : ldexp((double)rest, f.min_exponent - f.mantissa);
+    return size > f.max ? NAN : code & 0x80 ? -size : size;
 }
 
 /* Applies the operation to one number: returns its value or its gradient. */

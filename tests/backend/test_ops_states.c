@@ -58,10 +58,10 @@ static void compare(const pieced *p, const size_t *lengths, const float *found)
         for (size_t i = 0; i < lengths[s]; i++)
             for (size_t c = 0; c < a->columns; c++, at++) {
                 size_t from = row_of(p, s, i) * a->columns + c;
-                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->room[from]))
+                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->tolerance[from]))
                     fail_msg("%s: sequence %zu, token %zu, column %zu: found %.9g, expected %.9g within %.3g",
                              p->t->desc.name, s, p->done[s] + i, c, (double)found[at], a->value[from],
-                             2 * a->room[from]);
+                             2 * a->tolerance[from]);
             }
 }
 
@@ -171,25 +171,25 @@ static void check_calibration(harness *h, const char *preset)
         return;
     }
     bo_attention *fresh = NULL, *other = NULL;
-    bo_calibration *seen = NULL, *by_hand = NULL;
+    bo_calibration *calibration = NULL, *by_hand = NULL;
     bo_attention_inputs in = trial_inputs(&t);
     assert_ok(context, bo_attention_create(context, &desc.attention, &fresh));
     assert_ok(context, bo_attention_create(context, &desc.attention, &other));
-    assert_ok(context, bo_calibration_create(context, fresh, 0, &seen));
+    assert_ok(context, bo_calibration_create(context, fresh, 0, &calibration));
     assert_ok(context, bo_calibration_create(context, other, 0, &by_hand));
     assert_ok(context, bo_calibration_add_arrays(context, by_hand, &desc.shape, &in));
     assert_ok(context, bo_calibration_apply(context, by_hand, other, 0, NULL));
     float *first = trial_floats(t.count[OUT]), *second = trial_floats(t.count[OUT]);
-    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, false, first);
+    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = calibration}, false, first);
     run_calibrated(h, &t, other, (bo_calibration *[LAYERS]){NULL}, false, second);
     if (memcmp(first, second, t.count[OUT] * sizeof *first)) fail_msg("%s: calibrated by a run, else drawn", preset);
     bo_calibration_report report;
-    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, true, first);
-    assert_ok(context, bo_calibration_apply(context, seen, fresh, 0, &report));
+    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = calibration}, true, first);
+    assert_ok(context, bo_calibration_apply(context, calibration, fresh, 0, &report));
     assert_int_equal(report.rows, 2 * 2 * 30); /* recomputed ones do not count */
     free(first);
     free(second);
-    bo_calibration_destroy(seen);
+    bo_calibration_destroy(calibration);
     bo_calibration_destroy(by_hand);
     bo_attention_destroy(fresh);
     bo_attention_destroy(other);

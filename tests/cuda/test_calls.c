@@ -101,7 +101,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 /* ---- arrays of the host ------------------------------------------------------------------------------------------ */
 
 /* One attention serves both contexts. Kinds without kernels (ridge) are computed on the CPU. */
-static void host_arrays_give_the_results_of_the_cpu(void **state)
+static void host_arrays_match_the_cpu(void **state)
 {
     static const size_t lengths[SEQUENCES] = {1, TOKENS, ROWS - TOKENS - 1};
     (void)state;
@@ -264,7 +264,7 @@ static void run_call(bo_context *context, const bo_attention *attention, bool of
     free(packed);
 }
 
-static void calls_take_packed_arrays(void **state)
+static void calls_support_packed_arrays(void **state)
 {
     static const size_t lengths[SEQUENCES] = {1, TOKENS, ROWS - TOKENS - 1};
     (void)state;
@@ -292,7 +292,7 @@ static void calls_take_packed_arrays(void **state)
 }
 
 /* The simple calls take arrays of the GPU, states included. */
-static void simple_calls_take_arrays_of_the_gpu(void **state)
+static void simple_calls_support_gpu_arrays(void **state)
 {
     (void)state;
     for (size_t i = 0; i < KINDS - 2; i++) {
@@ -325,8 +325,9 @@ static void simple_calls_take_arrays_of_the_gpu(void **state)
         if (gates) assert_ok(gpu, bo_device_read(gpu, found.dlog_gate, d.log_gate, gates));
         expect_same(kinds[i], &expected, &found);
         const bo_attention_shape one = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST};
-        const bo_attention_inputs own = inputs_of(&expected);
-        assert_ok(host, bo_attention_forward_arrays(host, attention, &one, &own, NULL, NULL, expected.out, NULL));
+        const bo_attention_inputs host_inputs = inputs_of(&expected);
+        assert_ok(host,
+                  bo_attention_forward_arrays(host, attention, &one, &host_inputs, NULL, NULL, expected.out, NULL));
         assert_ok(gpu, bo_attention_state_init(gpu, attention, memory));
         assert_ok(gpu, bo_attention_extend(gpu, attention, &one, &in, &memory, out));
         assert_ok(gpu, bo_device_read(gpu, found.out, out, q));
@@ -438,11 +439,11 @@ static void gradients_at_odd_addresses_are_refused(void **state)
                            .k = {.data = q},
                            .v = {.data = q},
                            .out = {.data = out}};
-    size_t tape, bytes, backward, other;
+    size_t tape, bytes, backward, same_tape;
     assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
     c.dout.data = dout + 2, c.dq.data = dq;
-    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, true, &other, &backward));
-    assert_int_equal(other, tape);
+    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, true, &same_tape, &backward));
+    assert_int_equal(same_tape, tape);
     assert_ok(gpu, bo_device_allocate(gpu, tape, &c.tape));
     assert_ok(gpu, bo_device_allocate(gpu, bytes > backward ? bytes : backward, &c.workspace));
     assert_ok(gpu, bo_attention_forward(gpu, attention, &c));
@@ -514,11 +515,11 @@ static void features_are_those_of_the_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_arrays_give_the_results_of_the_cpu),
+        cmocka_unit_test(host_arrays_match_the_cpu),
         cmocka_unit_test(states_of_the_host_cross_devices),
         cmocka_unit_test(numbers_that_are_not_finite_are_named),
-        cmocka_unit_test(calls_take_packed_arrays),
-        cmocka_unit_test(simple_calls_take_arrays_of_the_gpu),
+        cmocka_unit_test(calls_support_packed_arrays),
+        cmocka_unit_test(simple_calls_support_gpu_arrays),
         cmocka_unit_test(wrong_memory_is_refused),
         cmocka_unit_test(backward_is_exact_about_its_forward_pass),
         cmocka_unit_test(gradients_at_odd_addresses_are_refused),

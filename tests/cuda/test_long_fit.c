@@ -223,11 +223,11 @@ static void test_bad_pivots(void **state)
     static const size_t places[] = {0, 3, 64, 100, FEATURES - 1};
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         double center[FEATURES] = {0}, penalty[FEATURES];
-        char words[64];
+        char message[64];
         for (size_t j = 0; j < FEATURES; j++) penalty[j] = j < places[k] ? 1 : -1e6;
-        snprintf(words, sizeof words, "pivot %zu of %d is -", places[k], FEATURES);
+        snprintf(message, sizeof message, "pivot %zu of %d is -", places[k], FEATURES);
         const bo_device_system system = {1, center, penalty};
-        assert_fails(gpu, BO_NUMERIC, words, bo_device_sums_factorize(gpu, fitting->moments.device, &system));
+        assert_fails(gpu, BO_NUMERIC, message, bo_device_sums_factorize(gpu, fitting->moments.device, &system));
     }
     bo_fitting_destroy(fitting);
     oracle_drop(&samples);
@@ -302,10 +302,10 @@ static void test_refusals(void **state)
     bo_machine *machine;
     for (size_t k = 0; k < sizeof solvers / sizeof *solvers; k++) {
         bo_machine_desc desc = oracle_desc(32, 0.2, 0.7);
-        char words[64];
+        char message[64];
         desc.solver = solvers[k];
-        snprintf(words, sizeof words, "solver %s is not supported on the device cuda", bo_solver_name(solvers[k]));
-        assert_fails(gpu, BO_UNSUPPORTED, words, bo_machine_fit(gpu, &desc, &samples, &machine));
+        snprintf(message, sizeof message, "solver %s is not supported on the device cuda", bo_solver_name(solvers[k]));
+        assert_fails(gpu, BO_UNSUPPORTED, message, bo_machine_fit(gpu, &desc, &samples, &machine));
     }
     bo_machine_desc logistic = oracle_desc(32, 0.2, 0.7), exact = oracle_desc(32, 0.2, 0.7);
     logistic.solver = exact.solver = BO_SOLVER_AUTO;

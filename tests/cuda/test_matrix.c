@@ -59,10 +59,10 @@ static float *random_floats(size_t count, double size, uint64_t seed)
 
 static void *upload_bytes(bo_context *context, const void *from, size_t bytes)
 {
-    bo_device *own = bo_device_of(context);
-    void *at = bo_buffer_allocate(context, own, bytes + 64, "an operand");
+    bo_device *target = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, target, bytes + 64, "an operand");
     assert_non_null(at);
-    assert_ok(context, bo_buffer_write(context, own, at, from, bytes));
+    assert_ok(context, bo_buffer_write(context, target, at, from, bytes));
     return at;
 }
 
@@ -148,19 +148,19 @@ typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
 static void submit(bo_context *context, const bo_op *op, bo_op_call *call, direction go)
 {
-    bo_device *own = bo_device_of(context);
+    bo_device *target = bo_device_of(context);
     size_t saved, scratch;
     assert_ok(context, op->sizes(context, call, true, &saved, &scratch));
-    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
+    call->scratch = bo_buffer_allocate(context, target, scratch + 64, "scratch");
     assert_ok(context, go(context, call));
-    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
-    bo_buffer_release(own, call->scratch);
+    if (bo_device_is_gpu(target)) assert_ok(context, bo_device_wait(context, target));
+    bo_buffer_release(target, call->scratch);
 }
 
 static outcome run(bo_context *context, const trial *t)
 {
-    bo_device *own = bo_device_of(context);
-    const bo_op *op = bo_backend_of(own)->ops[t->op];
+    bo_device *target = bo_device_of(context);
+    const bo_op *op = bo_backend_of(target)->ops[t->op];
     bo_op_call call = {.attributes = t->attributes, .inputs = t->inputs};
     outcome found = {0};
     find_shapes(context, op, t, context == device, &call);
@@ -181,10 +181,11 @@ static outcome run(bo_context *context, const trial *t)
     submit(context, op, &call, op->backward);
     for (size_t i = 0; i < t->inputs; i++) {
         if (call.din[i]) found.din[i] = download(context, call.in[i].element, call.din[i], count_of(&call.in[i]));
-        bo_buffer_release(own, call.in[i].data);
-        bo_buffer_release(own, call.din[i]);
+        bo_buffer_release(target, call.in[i].data);
+        bo_buffer_release(target, call.din[i]);
     }
-    for (size_t o = 0; o < call.outputs; o++) bo_buffer_release(own, call.out[o].data), bo_buffer_release(own, dout[o]);
+    for (size_t o = 0; o < call.outputs; o++)
+        bo_buffer_release(target, call.out[o].data), bo_buffer_release(target, dout[o]);
     return found;
 }
 

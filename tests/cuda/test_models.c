@@ -32,10 +32,10 @@ static bool is_refused(const bo_model *model)
 }
 
 static void compare(const char *what, const char *kind, size_t step, const float *found, const float *expected,
-                    double room)
+                    double tolerance)
 {
     for (size_t i = 0; i < VOCAB; i++)
-        if (!(fabs((double)found[i] - (double)expected[i]) <= room))
+        if (!(fabs((double)found[i] - (double)expected[i]) <= tolerance))
             fail_msg("%s: %s: step %zu, logit %zu: %g, expected %g", kind, what, step, i, (double)found[i],
                      (double)expected[i]);
 }
@@ -49,7 +49,7 @@ static void read_steps(bo_context *context, bo_session *session, const int32_t *
 }
 
 static void check_session(const char *kind, const bo_model *on_host, const bo_model *on_device, const int32_t *ids,
-                          float (*expected)[VOCAB], double room)
+                          float (*expected)[VOCAB], double tolerance)
 {
     static float found[STEPS][VOCAB];
     bo_session *a, *b;
@@ -58,7 +58,7 @@ static void check_session(const char *kind, const bo_model *on_host, const bo_mo
     read_steps(host, a, ids, expected);
     for (int again = 0; again < 2; again++) {
         read_steps(device, b, ids, found);
-        for (size_t t = 0; t < STEPS; t++) compare("session", kind, t, found[t], expected[t], room);
+        for (size_t t = 0; t < STEPS; t++) compare("session", kind, t, found[t], expected[t], tolerance);
         assert_ok(device, bo_session_reset(device, b));
     }
     bo_session_destroy(a);

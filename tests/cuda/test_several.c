@@ -407,9 +407,9 @@ static void calls_use_the_stream_of_the_caller(void **state)
     fill(x);
     attend(gpu, attention, x, expected);
     if (real) {
-        void *own;
-        assert_int_equal(retain(&own, 0), 0);
-        assert_int_equal(set(own), 0);
+        void *primary;
+        assert_int_equal(retain(&primary, 0), 0);
+        assert_int_equal(set(primary), 0);
         assert_int_equal(create(&stream, 1), 0);
     }
     assert_ok(gpu, bo_device_allocate(gpu, sizeof x, &rows));

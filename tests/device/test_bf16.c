@@ -3,7 +3,7 @@
 #include <float.h>
 #include "isas.h"
 
-enum { MOST_LINES = 50, MOST_DEPTH = 150, STRIDE = 160, PANEL = 64 * 160 };
+enum { MAX_LINES = 50, MAX_DEPTH = 150, STRIDE = 160, PANEL = 64 * 160 };
 
 static float random_number(bo_rng *rng)
 {

@@ -38,7 +38,7 @@ static void renew_is_scale_then_multiply(void **state)
     }
 }
 
-static void rows_have_their_own_factors(void **state)
+static void rows_have_separate_factors(void **state)
 {
     (void)state;
     static float x[SIZE], y[SIZE];
@@ -162,7 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(renew_is_scale_then_multiply),
-        cmocka_unit_test(rows_have_their_own_factors),
+        cmocka_unit_test(rows_have_separate_factors),
         cmocka_unit_test(wide_exponents_cancel),
         cmocka_unit_test(dots_of_few_rows),
         cmocka_unit_test(dots_of_long_rows),

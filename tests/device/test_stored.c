@@ -201,8 +201,8 @@ static size_t make_codes(size_t n, float *w, uint8_t *kept)
         for (size_t i = 0; i < n; i++) {
             size_t g = i / BO_S4_GROUP, inside = i % BO_S4_GROUP;
             size_t block = g / 16 * 16, wide = bo_s4_groups(n) - block < 16 ? bo_s4_groups(n) - block : 16;
-            size_t word = inside % 16 / 4; /* words of a block are interleaved */
-            uint8_t pair = line[block * BO_S4_BYTES + 4 * (word * wide + g - block) + inside % 4];
+            size_t quad = inside % 16 / 4; /* words of a block are interleaved */
+            uint8_t pair = line[block * BO_S4_BYTES + 4 * (quad * wide + g - block) + inside % 4];
             float scale = (g % 2 ? -0.0625f : 0.0625f) * (float)(g + j + 1);
             w[j * WIDE + i] = scale * values[inside < BO_S4_BYTES ? pair & 15 : pair >> 4];
         }

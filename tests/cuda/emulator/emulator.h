@@ -103,7 +103,7 @@ bool device_is_current(int device);
 
 /* Memory of the devices; that of a device can be accessed while a device_access for it exists, which requires that
  * the device is current (memory.cpp). */
-enum { MOST_DEVICES = 4 };
+enum { MAX_DEVICES = 4 };
 void *device_allocate(int device, size_t bytes); /* nullptr: none is left */
 void device_release(int device, void *address);
 bool device_used(int device);           /* some of it was not released */
@@ -120,7 +120,7 @@ unsigned char *emulate_shared();
 void emulate_block_barrier();
 /* Every lane of the warp gives `bytes` bytes (at most 64) and can read those of all others at the result, lane * 64,
  * until its next call. */
-const unsigned char *emulate_exchange(const void *mine, size_t bytes);
+const unsigned char *emulate_exchange(const void *value, size_t bytes);
 void emulate_grid(dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
 
 void emulate_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
@@ -173,10 +173,10 @@ inline int emulated_lane()
 {
     return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
 }
-template <typename T> inline T emulated_from(T mine, int lane)
+template <typename T> inline T emulated_from(T value, int lane)
 {
     T out;
-    memcpy(&out, bo::emulate_exchange(&mine, sizeof mine) + (size_t)lane * 64, sizeof out);
+    memcpy(&out, bo::emulate_exchange(&value, sizeof value) + (size_t)lane * 64, sizeof out);
     return out;
 }
 template <typename T> inline T __shfl_xor_sync(unsigned, T x, int mask, int = 32)
@@ -199,8 +199,8 @@ template <typename T> inline T __shfl_down_sync(unsigned, T x, unsigned step, in
 }
 inline unsigned __ballot_sync(unsigned, int predicate)
 {
-    unsigned bits = 0, mine = predicate != 0;
-    const unsigned char *all = bo::emulate_exchange(&mine, sizeof mine);
+    unsigned bits = 0, value = predicate != 0;
+    const unsigned char *all = bo::emulate_exchange(&value, sizeof value);
     for (int i = 0; i < 32; i++) {
         unsigned his;
         memcpy(&his, all + (size_t)i * 64, sizeof his);
