@@ -106,7 +106,7 @@ static inline void bench_try(const bench *b, bo_status status, const char *what)
         fail_msg("%s: %s: %s: %s", b->c->name, what, bo_status_string(status), bo_context_error(b->context));
 }
 
-/* Operands of the case; shape() must give the same outputs as the reference. */
+/* Operands of the case; shape() must return the outputs of the reference. */
 static inline bench bench_make(bo_context *context, const bo_op *op, const op_case *c, const plain_op *plain,
                                const op_truth *t, unsigned char garbage)
 {
@@ -340,8 +340,8 @@ static inline void bench_forward(bench *b, bool gradients)
     bench_call(b, b->op->forward, "forward");
 }
 
-/* Bit masks: requested gradients, gradients that are added to, outputs whose gradient is given. Operands that backward
- * declares as unread are absent. */
+/* Bit masks: requested gradients, accumulated gradients, outputs with a gradient. Operands that backward declares as
+ * unread are absent. */
 static inline void bench_backward(bench *b, unsigned requested, unsigned added, unsigned given)
 {
     for (size_t k = 0; k < b->call.inputs; k++) {

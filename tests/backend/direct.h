@@ -7,7 +7,7 @@
 #include "testing.h"
 #include "backend/backend.h"
 
-/* allowed: number of allocations that may still succeed */
+/* allowed: number of remaining allocations that succeed */
 typedef struct direct_arena {
     long allowed;
 } direct_arena;
@@ -58,7 +58,7 @@ static inline bo_tensor direct_operand(size_t rows, size_t columns, uint64_t str
 
 enum { DIRECT_GUARD = 64, DIRECT_MAX = 2 * (BO_OP_INPUTS + BO_OP_OUTPUTS) + 2 };
 
-/* Copies of what a call uses in memory of the backend; on the CPU its memory is used directly. */
+/* Copies of the operands of a call in backend memory; on the CPU the operands are used directly. */
 typedef struct direct_copies {
     bo_context *context;
     size_t count;

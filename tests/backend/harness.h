@@ -140,7 +140,7 @@ static inline void harness_same_bits(const block *a, const block *b, const char 
     if (a->bytes && memcmp(a->data, b->data, a->bytes)) fail_msg("%s: %s", name, what);
 }
 
-/* Another number of threads and other garbage in scratch give the same bits. */
+/* Results are bitwise equal for another number of threads and other garbage in the workspace. */
 static inline void harness_threads(const bench *first, bo_context *context, const plain_op *plain, const op_truth *t)
 {
     bench b = bench_make(context, first->op, first->c, plain, t, 0x3C);
@@ -177,7 +177,8 @@ static inline void harness_compare(harness *h, const bo_op *op, const op_case *c
     harness_outputs(&b, t, "without gradients");
     for (size_t o = 0; o < t->outputs; o++) block_remember(&b.out[o]);
     bench_forward(&b, true);
-    for (size_t o = 0; o < t->outputs; o++) block_same(&b.out[o], c->name, "an output, once gradients were wanted,");
+    for (size_t o = 0; o < t->outputs; o++)
+        block_same(&b.out[o], c->name, "an output, after gradients were requested,");
     harness_outputs(&b, t, "with gradients");
     harness_subsets(&b, t);
     harness_backward(&b, t, all, 0, outputs, "overwritten");
@@ -185,7 +186,7 @@ static inline void harness_compare(harness *h, const bo_op *op, const op_case *c
     bench_drop(&b);
 }
 
-/* Random numbers are the choice of an operation: masks are read from ones, additive noise from zeros. */
+/* Random values are implementation-defined: masks are recovered from inputs of ones, additive noise from zeros. */
 static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c)
 {
     size_t count = c->in[0].rows * c->in[0].columns;
@@ -207,7 +208,7 @@ static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c
     return mask;
 }
 
-/* False if the backend refuses a case by name: devices lack some kinds. */
+/* Returns false if the backend does not support a case; devices lack some kinds. */
 static inline bool harness_supports(bo_context *context, const bo_op *op, const plain_op *plain)
 {
     bo_op_call call = {.attributes = plain->attributes, .inputs = plain->inputs};

@@ -65,7 +65,7 @@ static inline double *plain_queries(const plain_head *h)
     return q;
 }
 
-/* One gate per token (GLA: and channel): as given, or one number for all; NULL: none. */
+/* One gate per token (GLA: and channel): from the input, or one constant; NULL: no gate. */
 static inline double *plain_gates(const plain_head *h)
 {
     const plain_tensor *given = plain_given(h->op, BO_ATTENTION_GIVEN_LOG_GATE);
@@ -78,7 +78,7 @@ static inline double *plain_gates(const plain_head *h)
     return gates;
 }
 
-/* The same for every call, so that a perturbed result is still a smooth function of the operands. */
+/* Equal for every call, so a perturbed result is still a smooth function of the operands. */
 static inline oracle_noise plain_head_noise(const plain_head *h)
 {
     return (oracle_noise){h->op->noise, 0x9e3779b97f4a7c15 * (h->op->seed + 1) + h->key_head + h->first};

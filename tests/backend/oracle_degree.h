@@ -24,7 +24,7 @@ static inline void plain_product(plain_op *op)
     }
 }
 
-/* The map has its own float64 reference, which tests/features compares with closed forms. */
+/* The map has a separate float64 reference, which tests/features compares with closed forms. */
 static inline void plain_features(plain_op *op)
 {
     const bo_features_attributes *a = op->attributes;

@@ -1,4 +1,4 @@
-/* References for operations on graphs, and for operations that move numbers or add noise. Part of oracle.h. */
+/* References for operations on graphs, and for operations that move elements or add noise. Part of oracle.h. */
 #ifndef BO_TEST_BACKEND_ORACLE_GRAPH_H
 #define BO_TEST_BACKEND_ORACLE_GRAPH_H
 
@@ -30,7 +30,7 @@ static inline void plain_shape_concat(plain_op *op)
     for (size_t i = 0; i < op->inputs; i++) op->out[0].columns += op->in[i].columns;
 }
 
-/* Without dropout of edges, which has its own test. */
+/* Without dropout of edges, which has a separate test. */
 static inline double plain_aggregate_at(const plain_op *op, size_t target, size_t column)
 {
     const bo_aggregate_attributes *a = op->attributes;

@@ -2,7 +2,7 @@
 #ifndef BO_TEST_BACKEND_ORACLE_ROUND_H
 #define BO_TEST_BACKEND_ORACLE_ROUND_H
 
-/* Number of fraction bits, exponent of the smallest normal number, largest number. */
+/* Number of fraction bits, exponent of the smallest normal value, largest value. */
 typedef struct plain_format {
     int mantissa, min_exponent;
     double max;

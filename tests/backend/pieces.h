@@ -1,4 +1,4 @@
-/* Operations with a state, in pieces: any split of the tokens gives the result of the whole. */
+/* Operations with a state, in pieces: any split of the tokens has the result of the whole sequence. */
 #ifndef BO_TEST_BACKEND_PIECES_H
 #define BO_TEST_BACKEND_PIECES_H
 
@@ -6,7 +6,7 @@
 
 enum { PIECES_SEQUENCES = 3, PIECES = 5, PIECES_LAYER = 1, PIECES_LAYERS = 3 };
 
-/* Tokens of each sequence in each piece: single tokens, sequences that pause, many tokens at once. */
+/* Tokens of each sequence in each piece: single tokens, sequences that pause, many tokens. */
 static const size_t pieces_cut[PIECES][PIECES_SEQUENCES] = {{3, 0, 2}, {1, 1, 1}, {0, 2, 1}, {3, 0, 0}, {0, 1, 9}};
 static const size_t pieces_totals[PIECES_SEQUENCES] = {7, 4, 13};
 enum { PIECES_ROWS = 7 + 4 + 13 };
@@ -47,7 +47,7 @@ static inline plain_op pieces_op(const pieces *p, const size_t *lengths)
     return op;
 }
 
-/* Twice the tolerance of a whole run: for its own sums and for those that were rounded in states. */
+/* Twice the tolerance of a whole run: for the sums of the run, and for sums that were rounded in states. */
 static inline void pieces_compare(const pieces *p, const size_t *lengths, const float *found)
 {
     const truth_array *a = &p->truth.out[0];
@@ -98,12 +98,12 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
 /* `bytes` of a state, which starts at `offset` in the state of a layer. */
 static inline void pieces_check(harness *h, const op_case *c, size_t bytes, size_t offset)
 {
-    if (!bo_backend_of(h->device)->ops[c->op]) return; /* test_ops_all.c reports those */
+    if (!bo_backend_of(h->device)->ops[c->op]) return; /* test_ops_all.c reports them */
     op_case whole = *c;
     whole.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = pieces_totals};
     pieces p = {
         .h = h, .c = &whole, .whole = op_make(&whole), .truth = truth_make(&whole, NULL), .bytes = offset + bytes};
-    for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* those of other layers are NULL */
+    for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* the states of other layers are NULL */
         p.states[PIECES_LAYER * PIECES_SEQUENCES + s] = bo_alloc(h->contexts[1], offset + bytes, 1, "a memory");
     for (size_t i = 0; i < PIECES; i++) pieces_run(&p, pieces_cut[i]);
     for (size_t s = 0; s < PIECES_SEQUENCES; s++) {

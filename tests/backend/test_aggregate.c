@@ -29,7 +29,8 @@ static test_call sparse_call(sparse *s, const bo_aggregate_attributes *attribute
     return t;
 }
 
-/* For a sum: the expected number of edges is dropped, within five standard deviations, and the others are scaled up. */
+/* For a sum: the expected number of edges is dropped, within five standard deviations, and the other edges are scaled
+ * up. */
 static void drops_edges(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Attention as an operation, every preset with every input that it takes: packed sequences give the results of single
- * ones, states carry a sequence from pass to pass, any split fits into the requested tape and scratch, and nothing is
+/* Attention as an operation, every preset with every supported input: packed sequences have the results of single ones,
+ * states carry a sequence from pass to pass, any split fits into the planned tape and workspace, and nothing is
  * allocated. */
 #include <bochner/names.h>
 #include "calls.h"
@@ -34,7 +34,7 @@ static void subject_add(subject *s, size_t width, bool by_token, float low, floa
     s->data[s->inputs++] = x;
 }
 
-/* Adds all inputs that this attention takes. */
+/* Adds all inputs that this attention supports. */
 static void subject_add_input(subject *s, unsigned bit)
 {
     const bo_attention_desc *d = bo_attention_describe(s->attention);
@@ -69,7 +69,7 @@ static subject subject_make(bo_context *context, const char *name)
                               .features = {.features = 8, .seed = 3}};
     assert_true(bo_attention_preset(name, &desc));
     bool drawn = bo_attention_create(context, &desc, &s.attention) == BO_OK;
-    desc.features.features = 0; /* for maps that determine the number */
+    desc.features.features = 0; /* for maps with a fixed number */
     if (!drawn) assert_ok(context, bo_attention_create(context, &desc, &s.attention));
     s.attributes = (bo_attention_attributes){.attention = s.attention};
     subject_add(&s, HEADS * DIM, true, -1, 1);
@@ -158,7 +158,7 @@ static void packed_is_each_alone(void **state)
     bo_context_destroy(context);
 }
 
-/* Rows given by attributes: tokens per sequence. */
+/* Rows defined by attributes: tokens per sequence. */
 static void tokens_are_lengths(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static void states_continue(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* At most `max_count` lengths, some of them 0, that sum to ROWS. */
+/* At most `max_count` lengths, some of them 0, with the sum ROWS. */
 static size_t random_lengths(bo_rng *rng, size_t max_count, size_t *out)
 {
     size_t count = 1 + (size_t)bo_rng_below(rng, max_count), left = ROWS;

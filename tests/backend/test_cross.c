@@ -1,5 +1,5 @@
 /* Attention across streams, every preset with a causal mask and, if the kind supports it, without: queries of states
- * that have read a source equal the whole, with one row per sequence or several, and with several rows per state;
+ * that have read a source equal one whole call, with one or several rows per sequence, and with several rows per state;
  * queries do not change states. */
 #include <bochner/names.h>
 #include "calls.h"
@@ -189,7 +189,7 @@ static void states_are_queried(void **state)
     bo_context_destroy(context);
 }
 
-/* Kinds with a proposal see different numbers of queries and keys before use. */
+/* Kinds with a proposal collect different numbers of queries and keys before use. */
 static void data_is_collected(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
 /* Cross-entropy over a vocabulary compared with loops in double: rows without a target, a scale, a teacher, several
- * blocks of rows, logits that overflow a plain exponential, gradients that add or overwrite; the same bits for any
- * number of threads; no allocation. */
+ * blocks of rows, logits that overflow a plain exponential, gradients that add or overwrite; bitwise equal results for
+ * any number of threads; no allocation. */
 #include "direct.h"
 
 typedef struct problem {
     size_t rows, width, vocabulary;
     double scale, size; /* scale of the logits; size of x */
     int without;        /* one of this many rows has no target; 0: all have one */
-    double teacher;     /* weight of a teacher; 0: none */
+    double teacher;     /* weight of a teacher; 0: no teacher */
     double apart;       /* its distance from the student */
 } problem;
 
@@ -152,7 +152,8 @@ static void check(bo_context *context, direct_arena *arena, const problem *p, bo
         for (size_t i = 0; i < p->rows; i++)
             assert_close(((float *)r.call.out[1].data)[i], t.losses[i], tolerance * (1 + t.losses[i]));
     }
-    const double canceling = p->teacher > 0 ? 3 * p->size : 0; /* that of a large gradient of a loss times x */
+    const double canceling =
+        p->teacher > 0 ? 3 * p->size : 0; /* the weight gradient of a large loss gradient times x */
     float *dx = direct_floats(p->rows * p->width, 6), *dw = direct_floats(p->vocabulary * p->width, 7);
     check_gradient(p->rows * p->width, r.call.din[0], t.dx, add ? dx : NULL, tolerance, canceling);
     check_gradient(p->vocabulary * p->width, r.call.din[1], t.dw, add ? dw : NULL, tolerance, canceling);
@@ -208,8 +209,7 @@ static run finish(const problem *p, double teacher)
 }
 
 /* If the teacher is the student, the divergence is exactly 0, and the gradient of p - (1 - α) e - α p' is (1 - α) times
- * that of p - e. Twice as many rows may be multiplied by another kernel, so that logits of about 20 differ by their
- * rounding. */
+ * the gradient p - e. Twice the number of rows may use a different kernel, so logits of about 20 differ by rounding. */
 static void check_equal(size_t rows, size_t vocabulary)
 {
     const problem p = {.rows = rows, .width = 24, .vocabulary = vocabulary, .size = 1, .without = 5, .teacher = 1};
@@ -237,9 +237,9 @@ static void a_teacher_equal_to_the_student_leaves_the_targets(void **state)
         for (size_t j = 0; j < 3; j++) check_equal(rows[i], vocabularies[j]);
 }
 
-/* Small divergences. A relative error of a sum of exponentials changes its logarithm by as much: that of an exponential
- * is at most 2e-7, and two sums have independent roundings. An error d of the logits changes a divergence D by at most
- * Σ |p - p'| d <= √(2 D) d (Pinsker), with d = 2e-6 for logits of about 20. */
+/* Small divergences. A relative error of a sum of exponentials is an absolute error of its logarithm: the relative
+ * error of an exponential is at most 2e-7, and two sums have independent roundings. An error d of the logits changes a
+ * divergence D by at most Σ |p - p'| d <= √(2 D) d (Pinsker), with d = 2e-6 for logits of about 20. */
 static void small_divergences_are_accurate(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void removed_classes_do_not_count(void **state)
     bo_context_destroy(context);
 }
 
-/* The logits of all rows never exist at once. */
+/* The logits of all rows never exist at the same time. */
 static void scratch_is_bounded(void **state)
 {
     (void)state;

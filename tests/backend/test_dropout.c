@@ -1,5 +1,5 @@
-/* The mask of dropout: the fraction that it drops, that it is a function of seed, stream and position, and that these
- * masks are independent. */
+/* The mask of dropout: its drop rate, its dependence on seed, stream and position only, and the independence of
+ * masks. */
 #include "harness.h"
 
 enum { ROWS = 251, COLUMNS = 64, COUNT = ROWS * COLUMNS };

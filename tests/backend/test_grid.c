@@ -118,7 +118,7 @@ static void passes_that_do_not_fit_are_refused(void **state)
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
-/* Of equal numbers the first gets the gradient; a NaN is larger than all numbers. */
+/* The first of equal maxima gets the gradient; NaN is larger than all numbers. */
 static void ties_go_to_the_first(void **state)
 {
     (void)state;

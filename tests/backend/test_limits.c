@@ -1,5 +1,5 @@
-/* Sizes whose products overflow size_t, and attributes that are valid in double but not in float32, are refused;
- * otherwise other sizes and numbers would be used silently. */
+/* Sizes whose products overflow size_t, and attributes that are valid in double but not in float32, return an error,
+ * since other sizes and values would be used silently. */
 #include "testing.h"
 #include "backend/shapes.h"
 

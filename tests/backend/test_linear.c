@@ -1,5 +1,5 @@
 /* Linear layers compared with loops in double: odd sizes, several weights, bias and residual, gradients that add or
- * overwrite, few rows; the same bits for any number of threads; no allocation. */
+ * overwrite, few rows; bitwise equal results for any number of threads; no allocation. */
 #include "direct.h"
 
 enum { MAX = 4 };
@@ -204,7 +204,7 @@ static void gradients_may_be_left_out(void **state)
     bo_context_destroy(context);
 }
 
-/* A row has the same bits alone as among other rows, for any number of threads. */
+/* A single row and the same row among other rows are bitwise equal, for any number of threads. */
 static void bits_do_not_depend_on_threads(void **state)
 {
     (void)state;

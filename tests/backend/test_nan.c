@@ -1,4 +1,4 @@
-/* Numbers that are not finite propagate: no operation hides a NaN or an infinity that must stop training. */
+/* NaNs and infinities propagate: no operation hides one that must stop training. */
 #include "calls.h"
 
 enum { ROWS = 3, COLUMNS = 40, VOCABULARY = 70 };
@@ -16,7 +16,7 @@ static bool all_finite(const test_call *t)
     return true;
 }
 
-/* Forward with `bad` among the numbers of the first input, or of the fourth, a teacher. */
+/* Forward with `bad` among the elements of the first input, or of the fourth, a teacher. */
 static void check(bo_context *context, const nan_case *c, float bad, size_t place)
 {
     const size_t where = c->inputs == 4 && place % 2 ? 3 : 0;

@@ -1,12 +1,12 @@
-/* Attention in pieces: a pass with states gives the result of the whole sequence; a run that calibrates draws from its
+/* Attention in pieces: passes with states have the result of the whole sequence; a calibrating run draws from its
  * data. */
 #include <bochner/names.h>
 #include "cases_attention.h"
 
 enum { SEQUENCES = 3, PIECES = 5, LAYER = 1, LAYERS = 3 };
 
-/* Tokens of each sequence in each piece: any split, single tokens, sequences that pause, and as many sequences as rows
- * without having one token each. */
+/* Tokens of each sequence in each piece: any split, single tokens, sequences that pause, and a number of sequences that
+ * equals the rows although some have no token. */
 static const size_t pieces[PIECES][SEQUENCES] = {{3, 0, 2}, {1, 1, 1}, {0, 2, 1}, {3, 0, 0}, {0, 1, 9}};
 static const size_t totals[SEQUENCES] = {7, 4, 13};
 
@@ -50,7 +50,7 @@ static plain_op cut(const pieced *p, const size_t *lengths)
     return op;
 }
 
-/* Twice the tolerance of a whole run: for its own sums and for those that were rounded in states. */
+/* Twice the tolerance of a whole run: for the sums of the run, and for sums that were rounded in states. */
 static void compare(const pieced *p, const size_t *lengths, const float *found)
 {
     const truth_array *a = &p->truth->out[0];
@@ -102,7 +102,7 @@ static void check_preset(harness *h, const char *preset, size_t number)
     op_truth truth = attention_truth(&c, &t, &whole);
     p.whole = &whole, p.truth = &truth;
     for (size_t s = 0; s < SEQUENCES; s++)
-        p.states[LAYER * SEQUENCES + s] = t.final[s]; /* those of other layers are NULL */
+        p.states[LAYER * SEQUENCES + s] = t.final[s]; /* the states of other layers are NULL */
     for (size_t i = 0; i < PIECES; i++) run_piece(&p, pieces[i]);
     for (size_t s = 0; s < SEQUENCES; s++) assert_int_equal(bo_attention_state_tokens(t.final[s]), totals[s]);
     truth_drop(&truth);
@@ -131,7 +131,7 @@ static void *place(const harness *h, const block *of)
     return at;
 }
 
-/* One forward pass of an attention that needs data first, in a run with these calibrations. */
+/* One forward pass of an attention that requires data first, in a run with these calibrations. */
 static void run_calibrated(harness *h, const trial *t, bo_attention *attention, bo_calibration *const *calibrations,
                            bool again, float *out)
 {

@@ -6,9 +6,9 @@ typedef bo_status (*shape_of)(bo_context *context, bo_op_call *call);
 
 typedef struct shape_case {
     shape_of shape;
-    const char *message; /* words of the message; NULL: valid */
+    const char *message; /* expected part of the message; NULL: valid */
     const void *attributes;
-    bo_tensor in[8], out[BO_OP_OUTPUTS]; /* as many as have rows */
+    bo_tensor in[8], out[BO_OP_OUTPUTS]; /* counts the operands with rows */
 } shape_case;
 
 #define LIST(...)                            {__VA_ARGS__}

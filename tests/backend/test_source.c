@@ -1,5 +1,5 @@
 /* Operations on rows of the source use its lengths and have no state, for any pass over the stream; their outputs and
- * gradients have the same bits as the same operations on a stream with these lengths. */
+ * gradients are bitwise equal to operations on a stream with these lengths. */
 #include <bochner/names.h>
 #include "calls.h"
 #include "cases_attention.h"

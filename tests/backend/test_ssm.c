@@ -1,5 +1,5 @@
-/* State-space systems with long sequences: the forms agree, kernels by doubling are those of the recurrence, nothing
- * grows. */
+/* State-space systems with long sequences: the forms agree, kernels by doubling equal the recurrence, nothing
+ * diverges. */
 #include "nn/enums.h"
 #include "cases_ssm.h"
 #include "calls.h"
@@ -88,7 +88,7 @@ static void forms_agree(void **state)
 /* ---- long sequences ---------------------------------------------------------------------------------------------- */
 
 /* The reference kernel, by its recurrence in double, compared with doubling and with steps: after t tokens a mode has
- * been multiplied by t numbers with an error of 2^-24 of A - 1 each, and rounded t times. */
+ * been multiplied by t factors with an error of 2^-24 of A - 1 each, and rounded t times. */
 static void kernels_are_true(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* Weights stored as bfloat16, int8 and int4: products and lookups compared with loops in double over the dequantized
- * weights, for every instruction set, few rows and many; the same bits for any number of threads; no allocation; no
- * gradients. */
+ * weights, for every instruction set, few rows and many; bitwise equal results for any number of threads; no
+ * allocation; no gradients. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
 #include "isas.h"
@@ -27,10 +27,10 @@ static bo_tensor stored(bo_context *context, bo_element element, size_t rows, si
     return kept;
 }
 
-/* The largest error of a number: half a step of its group. int8: the largest number is 127 steps. int4: the scale is at
- * most that of the largest share (1.1, and 2^-8 for its rounding) of the shorter side; the values of the table are at
- * most 27 apart, so an error is at most 13.5, plus 0.5 because the nearest byte is looked up, or if a number lies
- * beyond the table, as far as the smallest share leaves it out. The least squares may move the scale by some
+/* The largest error of an element: half a step of its group. int8: the largest element is 127 steps. int4: the scale is
+ * at most the scale of the largest share (1.1, and 2^-8 for its rounding) of the shorter side; the values of the table
+ * are at most 27 apart, so an error is at most 13.5, plus 0.5 because the nearest byte is looked up, or, for an element
+ * outside the table, the distance that the smallest share allows. The least squares may move the scale by some
  * percent. */
 static double half_step(bo_element element, double x, double largest)
 {
@@ -67,8 +67,8 @@ static void numbers_are_the_nearest(void **state)
     bo_context_destroy(context);
 }
 
-/* The squared error of 4-bit codes for normal numbers is that of the table (0.0053 of the variance, computed for groups
- * with the best scale), less than the 0.0065 of sixteen equal steps; numbers that the table has are exact. */
+/* The squared error of 4-bit codes for normal samples is the error of the table (0.0053 of the variance, computed for
+ * groups with the best scale), less than the 0.0065 of sixteen equal steps; values of the table are exact. */
 static void codes_have_a_small_error(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void what_is_not_finite_stays_so(void **state)
 }
 
 /* Sums as in test_linear.c. With few rows, weights are multiplied by integers: for int8 they differ by at most 2^-16 of
- * the largest number of the row, for int4 by at most 1/254 of the largest number of their group. */
+ * the largest element of the row, for int4 by at most 1/254 of the largest element of the group. */
 static double bound(const shape *s, bo_element element, const float *x, const float *w, double total)
 {
     double rounded = 0;
@@ -221,7 +221,7 @@ static void embed_looks_them_up(void **state)
     bo_context_destroy(context);
 }
 
-/* The error of a loss is at most twice that of a logit, plus the rounding of its exponentials. */
+/* The error of a loss is at most twice the error of a logit, plus the rounding of its exponentials. */
 static void check_losses(const shape *s, bo_element element, const float *x, const float *w, const int32_t *targets,
                          const float *losses)
 {

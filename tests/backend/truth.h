@@ -1,7 +1,7 @@
 /* Reference results of an operation and their float32 tolerances.
  *
  * Gradients are fourth-order central differences of the reference (the error of a step h is h⁴/30 of the fifth
- * derivative), with dout of one output at a time, so that any of them may be absent.
+ * derivative), with dout of one output at a time, so any dout may be absent.
  *
  * Tolerances are computed: the reference is evaluated again with every input changed by a random relative 2⁻²³, two
  * units of float32 rounding. The library may differ by the change of the result, times SLACK because there are few
@@ -29,7 +29,7 @@ typedef struct truth_direction {
 typedef struct op_truth {
     size_t inputs, outputs;
     bool has[BO_OP_INPUTS];    /* the input has a gradient … */
-    double size[BO_OP_INPUTS]; /* … with this largest number */
+    double size[BO_OP_INPUTS]; /* … with this largest value */
     truth_array out[BO_OP_OUTPUTS], gradient[BO_OP_OUTPUTS][BO_OP_INPUTS];
     size_t directions;
     truth_direction direction[BO_OP_INPUTS][TRUTH_DIRECTIONS];
@@ -83,7 +83,7 @@ static inline void truth_outputs(plain_op *op, double *out)
     }
 }
 
-/* The derivative along `u`, or along number `at` if u is NULL, multiplied by dout, for each output: the reference at x
+/* The derivative along `u`, or along element `at` if u is NULL, multiplied by dout, for each output: the reference at x
  * + h u for four values of h. */
 static inline void truth_derivative(plain_op *op, double *const *dout, double h, size_t k, size_t at, const double *u,
                                     double *out)
@@ -113,7 +113,7 @@ static inline void truth_derivative(plain_op *op, double *const *dout, double h,
     free(all);
 }
 
-/* The numbers of an input by which the reference is differentiated: all, or for large cases the corners and a few
+/* The elements of an input for which the reference is differentiated: all, or for large cases the corners and a few
  * more. */
 static inline bool truth_has_gradient(const op_case *c, const plain_tensor *t, size_t j)
 {
@@ -121,7 +121,7 @@ static inline bool truth_has_gradient(const op_case *c, const plain_tensor *t, s
     return !c->large || j == 0 || j == last || j == t->columns - 1 || j % (last / TRUTH_PLACES + 1) == 1;
 }
 
-/* The array to fill: the reference values, or those of a perturbed evaluation. */
+/* The array to fill: the reference values, or the values of a perturbed evaluation. */
 static inline double *truth_slot(truth_array *a, size_t shake)
 {
     return shake ? a->shaken[shake - 1] : a->value;

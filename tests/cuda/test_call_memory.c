@@ -1,6 +1,6 @@
-/* bo_attention_call with a workspace allocates nothing after bo_attention_call_bytes: neither memory of the host, which
- * an allocator counts, nor memory of the device, of which the emulator has none left. On a GPU it can be recorded, and
- * the recording repeated. */
+/* bo_attention_call with a workspace allocates nothing after bo_attention_call_bytes: neither host memory, which an
+ * allocator counts, nor device memory, which is exhausted in the emulator. On a GPU it can be recorded, and the
+ * recording replayed. */
 #include <bochner/devices.h>
 #include "attention/attention.h"
 #include "base/counting.h"
@@ -24,7 +24,7 @@ static bool emulated(const struct place *at)
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-/* What a test allocates on a device. */
+/* Device allocations of a test. */
 typedef struct pool {
     struct place *at;
     size_t count;
@@ -44,7 +44,7 @@ static void pool_release(pool *p)
     for (size_t i = 0; i < p->count; i++) bo_device_free(p->at->context, p->all[i]);
 }
 
-/* Numbers of the call's type, small; `less`: at most 0. */
+/* Small values in the type of the call; `less`: at most 0. */
 static void *noise(pool *p, bo_element element, size_t count, uint64_t stream, bool less)
 {
     const size_t bytes = element == BO_ELEMENT_BFLOAT16 ? 2 : 4;
@@ -86,7 +86,7 @@ static bo_attention_desc desc_of(const char *kind, bool causal)
     return desc;
 }
 
-/* Every array and parameter that the attention takes, with gradients if training. */
+/* Every array and parameter that the attention supports, with gradients in training. */
 static bo_attention_call call_of(pool *p, const bo_attention_desc *d, const form *f)
 {
     static const int32_t starts[] = {0, 1, 1 + TOKENS, ROWS};
@@ -199,8 +199,8 @@ static void calls_allocate_nothing(void **state)
 
 /* ---- recordings -------------------------------------------------------------------------------------------------- */
 
-/* A recording of forward and backward gives the same bits each time it is repeated, also after the inputs have
- * changed. What cannot be recorded (waits, copies from the host) is an error, in the emulator as on a GPU. */
+/* Replays of a recorded forward and backward are bitwise equal to direct calls, also after the inputs have changed.
+ * Operations that cannot be recorded (waits, copies from the host) are errors, in the emulator as on a GPU. */
 static void calls_can_be_recorded(void **state)
 {
     static const form packed = {.training = true, .offsets = true};

@@ -1,5 +1,5 @@
-/* The public calls of attention on a GPU: with arrays of the host and of the GPU, and bo_attention_call with strides,
- * offsets and a stream. The results are those of the same calls on the CPU. */
+/* The public calls of attention on a GPU: with host arrays and GPU arrays, and bo_attention_call with strides, offsets
+ * and a stream. The results equal the same calls on the CPU. */
 #include <bochner/devices.h>
 #include "attention/attention.h"
 #include "features/propose.h"
@@ -9,7 +9,7 @@ enum { HEADS = 4, KEY_HEADS = 2, DIM = 16, TOKENS = 37, SEQUENCES = 3, ROWS = SE
 
 static bo_context *host, *gpu;
 
-/* Relative to the largest number: sums of float32 in another order. */
+/* Relative to the largest value: float32 sums in another order. */
 static const double tolerance = 2e-4;
 
 static float *noise(size_t count, uint64_t stream)
@@ -280,7 +280,7 @@ static void calls_support_packed_arrays(void **state)
             arrays expected = arrays_of(&desc), on_host = arrays_of(&desc), on_gpu = arrays_of(&desc);
             forward_and_backward(host, attention, &shape, &expected);
             run_call(host, attention, packed, NULL, &on_host);
-            assert_memory_equal(on_host.out, expected.out, ROWS * HEADS * DIM * sizeof(float)); /* the same bits */
+            assert_memory_equal(on_host.out, expected.out, ROWS * HEADS * DIM * sizeof(float)); /* bitwise equal */
             assert_memory_equal(on_host.dk, expected.dk, ROWS * KEY_HEADS * DIM * sizeof(float));
             if (desc.kind != BO_ATTENTION_RIDGE) {
                 run_call(gpu, attention, packed, NULL, &on_gpu);
@@ -291,7 +291,7 @@ static void calls_support_packed_arrays(void **state)
         }
 }
 
-/* The simple calls take arrays of the GPU, states included. */
+/* The simple calls support GPU arrays, including states. */
 static void simple_calls_support_gpu_arrays(void **state)
 {
     (void)state;
@@ -378,7 +378,7 @@ static void wrong_memory_is_refused(void **state)
     drop(&a);
 }
 
-/* Tapes, absent gradients, and calls that contradict themselves. */
+/* Tapes, absent gradients, and contradictory calls. */
 static void backward_is_exact_about_its_forward_pass(void **state)
 {
     (void)state;
@@ -416,7 +416,7 @@ static void backward_is_exact_about_its_forward_pass(void **state)
     drop(&a);
 }
 
-/* In bfloat16, forward and backward choose the same kernels, or backward is refused. */
+/* In bfloat16, forward and backward choose the same kernels, or backward returns an error. */
 static void gradients_at_odd_addresses_are_refused(void **state)
 {
     enum { WIDE = 64, FEATURES = 128 };
@@ -497,7 +497,7 @@ static void features_are_those_of_the_cpu(void **state)
                 bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, on_gpu, stride));
             bo_device_free(gpu, on_gpu);
         }
-        /* another draw replaces the numbers on the GPU */
+        /* a new draw replaces the data on the GPU */
         if (m < 3) {
             assert_ok(host, bo_features_redraw(host, phi, 77));
             assert_ok(host, bo_features_apply(host, phi, &(bo_inputs){.rows = 100, .x = x, .stride = STRIDE}, expected,

@@ -15,7 +15,7 @@ typedef struct trial {
     const char *name;
     bo_attention_desc desc;
     size_t sequences, lengths[MAX_SEQUENCES], key_lengths[MAX_SEQUENCES]; /* key_lengths: cross attention */
-    bool cross, queries_only;                                             /* ask: without keys, from states */
+    bool cross, queries_only;                                             /* queries_only: without keys, from states */
 } trial;
 
 typedef struct arrays {
@@ -30,7 +30,7 @@ static size_t sum(const size_t *lengths, size_t count)
     return out;
 }
 
-/* Numbers that are the same in bfloat16. */
+/* Values that are exact in bfloat16. */
 static float *random_floats(size_t count, uint64_t seed)
 {
     float *x = aligned_alloc(64, (count * sizeof *x + 63) / 64 * 64 + 64);
@@ -98,7 +98,7 @@ static void download(bo_context *context, bo_element element, float *x, const vo
 
 typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
-/* Gives the call its scratch memory, and the memory that forward saves. */
+/* Allocates the workspace and the saved memory of the call. */
 static void submit(bo_context *context, bo_op_call *call, bool gradients, direction go)
 {
     bo_device *target = bo_device_of(context);
@@ -283,7 +283,7 @@ static void check_states(const char *name, bo_attention_desc desc, bool device_f
         run(host, BO_ELEMENT_FLOAT32, &t, attention, &expected, states[0]);
         run(on_device ? device : host, on_device ? element : BO_ELEMENT_FLOAT32, &t, attention, &found, states[1]);
         close_to(name, "a piece", element, found.out, expected.out, found.rows[3] * found.columns[3]);
-        for (size_t s = 0; s < 3; s++) /* the inputs are numbers in bfloat16: kept keys are the same */
+        for (size_t s = 0; s < 3; s++) /* the inputs are exact in bfloat16, so kept keys are equal */
             if (memcmp(states[0][s], states[1][s], bytes))
                 fail_msg("%s: the state of sequence %zu differs after piece %zu", name, s, p);
         arrays_drop(&expected);

@@ -1,6 +1,6 @@
-/* Attention on a device with strides (bo_gpu_strides): the same numbers in arrays with gaps, side by side in one array,
- * and with heads before tokens. Results have the same bits as those of arrays without gaps, or nearly the same numbers
- * if other kernels compute them. Everything between the numbers of results stays as it was. */
+/* Attention on a device with strides (bo_gpu_strides): the same data in arrays with gaps, interleaved in one array, and
+ * with heads before tokens. Results are bitwise equal to contiguous arrays, or nearly equal if other kernels compute
+ * them. Memory between the elements of results is unchanged. */
 #include <bochner/devices.h>
 #include "testing.h"
 #include "attention/attention.h"
@@ -38,7 +38,7 @@ typedef struct trial {
     bool tensor_cores;      /* in bfloat16; not if addresses are odd */
 } trial;
 
-/* Lengths 0: the same for all sequences. */
+/* Lengths 0: equal lengths. */
 typedef struct shape {
     size_t sequences, tokens, key_tokens, lengths[MAX_SEQUENCES], key_lengths[MAX_SEQUENCES];
 } shape;
@@ -51,7 +51,7 @@ typedef struct parameter {
     float *numbers;
 } parameter;
 
-/* A call: its numbers as floats that are the same in bfloat16, row by row and head by head. */
+/* A call: its data as floats that are exact in bfloat16, row by row and head by head. */
 typedef struct problem {
     bo_attention *attention;
     const shape *shape;
@@ -64,7 +64,7 @@ typedef struct problem {
     size_t parameter_count;
 } problem;
 
-/* Where the arrays are in one block of memory, in numbers. */
+/* The offsets of the arrays in one block of memory, in elements. */
 typedef struct placement {
     size_t at[ARRAYS], total;
     bo_gpu_strides by[ARRAYS];
@@ -167,7 +167,7 @@ static void problem_drop(problem *p)
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
-/* Puts an array after the others, with numbers between two rows and between two heads; `skip`: numbers before it. */
+/* Places an array after the previous ones, with gaps between rows and between heads; `skip`: elements before it. */
 static void place_array(placement *to, const problem *p, int array, size_t head, size_t row, size_t skip)
 {
     to->at[array] = (to->total + 15) / 16 * 16 + skip;
@@ -175,7 +175,7 @@ static void place_array(placement *to, const problem *p, int array, size_t head,
     to->total = to->at[array] + row * p->rows[array];
 }
 
-/* Puts `a`, b and c side by side in every row. */
+/* Interleaves `a`, b and c in every row. */
 static void place_together(placement *to, const problem *p, int a, int b, int c)
 {
     const int all[] = {a, b, c};
@@ -212,7 +212,7 @@ static placement plan_make(const problem *p, arrangement layout)
     return out;
 }
 
-/* Calls go for every number of an array: its place in the block of memory, and in the array itself. */
+/* Calls go for every element of an array with its index in the block of memory and in the array. */
 #define FOR_EACH_PLACE(p, plan, array, place, number)                                                                  \
     for (size_t s_ = 0, row_ = 0; s_ < (p)->shape->sequences; s_++)                                                    \
         for (size_t t_ = 0; t_ < tokens_of((p)->shape, (p)->cross && of_keys(array), s_); t_++, row_++)                \
@@ -264,7 +264,7 @@ static bo_gpu_rows device_rows(const problem *p, bool keys)
     return out;
 }
 
-/* The block of memory of a plan, with all numbers that the call reads; all bits of the other numbers are set. */
+/* The block of memory of a plan, with all elements that the call reads; all bits of the other elements are set. */
 static unsigned char *fill_block(const problem *p, const placement *plan)
 {
     const size_t each = bytes_of(p->type, 1);
@@ -280,7 +280,7 @@ static unsigned char *fill_block(const problem *p, const placement *plan)
     return block;
 }
 
-/* Takes the results from the block after a call; all other numbers are those of `before`. */
+/* Copies the results from the block after a call; all other elements must equal `before`. */
 static void allocate_block(const char *what, const problem *p, const placement *plan, const unsigned char *before,
                            unsigned char *after, bool gradients, results *out)
 {
@@ -360,7 +360,7 @@ static results run(const char *what, const problem *p, arrangement layout, void 
     call.keeps = gradients, call.continues = states, call.states = states;
     call.queries = device_rows(p, false), call.keys = p->cross ? device_rows(p, true) : call.queries;
     set_arrays(p, &plan, block, gradients, &call);
-    if (layout == WHOLE) { /* the strides that calls have unless they set others */
+    if (layout == WHOLE) { /* the default strides of calls */
         const bo_gpu_attention_strides defaults = bo_gpu_attention_of(device, p->attention, p->cross).strides;
         assert_memory_equal(&call.strides.q, &defaults.q, sizeof defaults.q);
         assert_memory_equal(&call.strides.v, &defaults.v, sizeof defaults.v);
@@ -405,7 +405,7 @@ static void results_drop(results *r)
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-/* tolerance 0: the same bits. */
+/* tolerance 0: bitwise equal. */
 static void assert_same(const char *what, const char *name, size_t count, const float *found, const float *expected,
                         double tolerance)
 {
@@ -513,7 +513,7 @@ enum { TRIALS = sizeof trials / sizeof *trials };
 
 static const bo_element types[] = {BO_ELEMENT_FLOAT32, BO_ELEMENT_BFLOAT16};
 
-/* Arrays at odd addresses take other kernels than tensor cores; both differ from the CPU by at most 2e-2 (trials.h). */
+/* Arrays at odd addresses do not use tensor-core kernels; both differ from the CPU by at most 2e-2 (trials.h). */
 static double tolerance_of(const trial *t, bo_element type, arrangement layout)
 {
     return layout == ODD && type == BO_ELEMENT_BFLOAT16 && t->tensor_cores ? 4e-2 : 0;

@@ -9,8 +9,8 @@ static bo_context *host, *device;
 
 typedef enum law { VALUE, WEIGHT, TARGETS } law;
 
-/* A tensor: on the device a value is held as bfloat16, and a weight is float32 or stored in fewer bits. On the host all
- * are float32, with the same numbers. */
+/* A tensor: on the device an activation is bfloat16, and a weight is float32 or in a narrow storage type. On the host
+ * all are float32, with equal values. */
 typedef struct operand {
     law law;
     size_t rows, columns;
@@ -42,7 +42,7 @@ static size_t bytes_of(bo_element element, size_t count)
     return count * (element == BO_ELEMENT_BFLOAT16 ? 2 : 4);
 }
 
-/* Normal numbers that are the same in bfloat16. */
+/* Normal samples that are exact in bfloat16. */
 static float *random_floats(size_t count, double size, uint64_t seed)
 {
     float *x = aligned_alloc(64, (count * sizeof *x + 63) / 64 * 64 + 64);
@@ -111,7 +111,7 @@ static void find_shapes(bo_context *context, const bo_op *op, const trial *t, bo
         if (!(op->float_outputs >> o & 1) && !t->float_out) call->out[o].element = BO_ELEMENT_BFLOAT16;
 }
 
-/* Rounds numbers to those that `element` stores. */
+/* Rounds values to the storage type `element`. */
 static void round_to(bo_element element, const bo_tensor *t, float *x)
 {
     if (element == BO_ELEMENT_FLOAT32) return;

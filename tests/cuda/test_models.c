@@ -1,5 +1,5 @@
-/* Models on a device and on the CPU: the same logits in sessions and lanes, for every mixer that the device supports;
- * states that cross from one to the other; weights in fewer bits. */
+/* Models on a device and on the CPU: equal logits in sessions and lanes, for every mixer that the device supports;
+ * states that move between devices; weights in narrow storage types. */
 #include "model/lanes.h"
 #include <bochner/devices.h>
 #include <bochner/tasks.h>
@@ -10,7 +10,7 @@ enum { FIRST = 11, STEPS = 5, ALL = FIRST + STEPS, LANES = 3 };
 
 static bo_context *host, *device;
 
-/* The same model on both. False: the device lacks an operation of it; the context has the message. */
+/* The same model on both. Returns false if the device lacks an operation of the model; the context has the message. */
 static bool make_pair(const bo_model_desc *desc, bo_model **on_host, bo_model **on_device)
 {
     const bo_status status = bo_model_create(device, desc, NULL, on_device);
@@ -21,7 +21,7 @@ static bool make_pair(const bo_model_desc *desc, bo_model **on_host, bo_model **
     return true;
 }
 
-/* Models are created without running: attentions may be refused when a graph is made. */
+/* Models are created without running: unsupported attention may be detected when a graph is created. */
 static bool is_refused(const bo_model *model)
 {
     bo_model_graph graph;
@@ -40,7 +40,7 @@ static void compare(const char *what, const char *kind, size_t step, const float
                      (double)expected[i]);
 }
 
-/* Reads the first tokens at once and the others one at a time. */
+/* Processes the first tokens in one call and the remaining ones one at a time. */
 static void read_steps(bo_context *context, bo_session *session, const int32_t *ids, float (*logits)[VOCAB])
 {
     assert_ok(context, bo_session_feed(context, session, ids, FIRST, NULL));

@@ -1,5 +1,5 @@
-/* Predictions of kernel machines on a GPU compared with those on the CPU: the same machines, fitted on the CPU.
- * Emulated GPUs have blocks of 64 rows. */
+/* Predictions of kernel machines on a GPU compared with the CPU: the same machines, fitted on the CPU. Emulated GPUs
+ * have blocks of 64 rows. */
 #include <bochner/devices.h>
 #include "math/metrics.h"
 #include "machines/gpu/predict.h"
@@ -56,7 +56,7 @@ static bo_machine *fit(const setting *s)
     return machine;
 }
 
-/* New rows, STRIDE numbers apart; what is between them must not be read. */
+/* New rows, STRIDE elements apart; the gaps must not be read. */
 static float *rows_of(uint64_t seed)
 {
     float *x = malloc((size_t)MAX * STRIDE * sizeof *x);
@@ -66,10 +66,10 @@ static float *rows_of(uint64_t seed)
 }
 
 /* Features of both devices are computed in float32 from projections |u| < 2^5 and are at most 1, so they differ by less
- * than 2^5 2^-24, and predictions by less than Σ |β| times that. Rounded features may differ by one quantum where they
- * are near the middle of two: errors of 2^-19 are less than 2^-9 of a quantum, so 3 of 150 are too many. Numbers are
- * compared relative to 1 + their size, as the exponential of a logarithm multiplies its error. Deviations are roots of
- * 1 + q with q < 1 times exponentials of sums of features: their relative errors are smaller. */
+ * than 2^5 2^-24, and predictions by less than Σ |β| times that. Rounded features may differ by one quantum near the
+ * midpoint of two values: errors of 2^-19 are less than 2^-9 of a quantum, so 3 of 150 are too many. Values are
+ * compared relative to 1 + their magnitude, as the exponential of a logarithm multiplies its error. Deviations are
+ * roots of 1 + q with q < 1 times exponentials of sums of features: their relative errors are smaller. */
 static double tolerance_of(const bo_machine *machine)
 {
     const size_t outputs = machine->report.outputs;
@@ -93,7 +93,7 @@ static void expect_near(const char *name, const char *what, size_t count, const 
             fail_msg("%s: %s %zu is %.9g, expected %.9g within %.2g", name, what, k, found[k], expected[k], tolerance);
 }
 
-/* Results of a call that must come from the GPU: the machine has its copies there. */
+/* Results of a call that must run on the GPU: the machine has copies there. */
 static void expect_copies(const setting *s, const bo_machine *machine, bool deviations)
 {
     const bo_device *device = bo_device_of(gpu);
@@ -207,7 +207,7 @@ static void evaluations_and_sparse_rows(void **state)
 
 /* ---- the same machine again, and out of memory ------------------------------------------------------------------- */
 
-/* The bits of a call are those of the call before: nothing is left over in the copies. */
+/* Repeated calls are bitwise equal: the copies keep no stale data. */
 static void calls_can_be_repeated(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ static void calls_can_be_repeated(void **state)
     free(x);
 }
 
-/* A machine that was loaded predicts what the one that was saved does. */
+/* A loaded machine has the predictions of the saved one. */
 static void loaded_machines_predict(void **state)
 {
     (void)state;

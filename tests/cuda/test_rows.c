@@ -1,4 +1,4 @@
-/* Operations on rows and numbers on a device in bfloat16, compared with the CPU in float32 on the same rounded inputs.
+/* Operations on rows and elements on a device in bfloat16, compared with the CPU in float32 on the same rounded inputs.
  * Values are BFLOAT16 and weights FLOAT32, as in a graph. */
 #include <bochner/devices.h>
 #include <math.h>
@@ -24,7 +24,8 @@ typedef struct trial {
     bo_operation op;
     const void *attributes;
     operand in[MAX];
-    bool training, loss, adds_evenly; /* adds_evenly: gradients of even inputs are added to, not those of odd ones */
+    bool training, loss,
+        adds_evenly; /* adds_evenly: gradients of even inputs are accumulated, gradients of odd inputs are not */
 } trial;
 
 typedef struct results {
@@ -50,7 +51,7 @@ static size_t bytes_of(bo_element element, size_t count)
     return count * (element == BO_ELEMENT_BFLOAT16 ? 2 : 4);
 }
 
-/* Numbers that are the same in bfloat16, or integers. */
+/* Values that are exact in bfloat16, or integers. */
 static void *numbers(const operand *o, uint64_t seed)
 {
     const size_t count = count_of(o);
@@ -70,7 +71,7 @@ static void *numbers(const operand *o, uint64_t seed)
     return x;
 }
 
-/* Memory of a backend with these numbers; x NULL: not written. */
+/* Backend memory with these values; x NULL: not written. */
 static void *upload(bo_context *context, bo_element element, const void *x, size_t count)
 {
     bo_device *target = bo_device_of(context);
@@ -335,7 +336,7 @@ static void losses(void **state)
     }
 }
 
-/* An index that is not in the table gives NANs, and no gradient. */
+/* An index outside the table produces NaNs and no gradient. */
 static void rows_that_do_not_exist(void **state)
 {
     (void)state;

@@ -20,11 +20,11 @@ typedef struct trial {
     bo_function function;
     bo_gate gate;
     size_t dim, value_dim; /* 0: 64 */
-    size_t window, rank;   /* HYBRID; window 0: the usual one, rank 0: no M */
+    size_t window, rank;   /* HYBRID; window 0: the default, rank 0: no M */
     bool one_side;         /* learned maps: queries and keys share W and b */
 } trial;
 
-/* The operands of a call on the host: q, k, v, then those of `given`. */
+/* The operands of a call on the host: q, k, v, then the inputs of `given`. */
 typedef struct operands {
     bo_attention_attributes attributes;
     size_t inputs, rows[MAX_INPUTS], columns[MAX_INPUTS], out_rows, out_columns;
@@ -39,7 +39,7 @@ static inline float *floats(size_t count)
     return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64 + 64);
 }
 
-/* Numbers that are the same in bfloat16. */
+/* Values that are exact in bfloat16. */
 static inline float *random_floats(size_t count, uint64_t seed, double low, double size)
 {
     float *x = floats(count);
@@ -163,7 +163,7 @@ static inline void download(bo_context *context, bo_element element, float *x, v
 
 typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
-/* Gives the call its scratch memory and what forward saves, and runs it. */
+/* Allocates the workspace and saved memory of the call, and runs it. */
 static inline void submit(bo_context *context, bo_op_call *call, bool gradients, direction go)
 {
     bo_device *target = bo_device_of(context);
@@ -243,7 +243,7 @@ static inline operands part_of(const operands *o, size_t first, size_t rows)
 
 /* ---- trials ------------------------------------------------------------------------------------------------------ */
 
-/* Compares outputs and gradients with those of the CPU. */
+/* Compares outputs and gradients with the CPU. */
 static inline void trial_compare(const trial *t)
 {
     static const char *const names[MAX_INPUTS] = {"gradients of q", "gradients of k", "gradients of v"};

@@ -114,7 +114,7 @@ static void multiply_at_every_edge(void **state)
     free_operands(&o);
 }
 
-/* An element has the same bits in any block, and when the depth is processed in pieces. */
+/* An element is bitwise equal in any block, and when the depth is processed in pieces. */
 static void multiply_does_not_depend_on_its_tiles(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void multiply_does_not_depend_on_its_tiles(void **state)
     free_operands(&o);
 }
 
-/* Separate runs, and overlapping ones as in neighboring patches, give the bits of a contiguous product. */
+/* Separate runs, and overlapping ones as in neighboring patches, are bitwise equal to a contiguous product. */
 static void runs_are_one_product(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void finite_finds_every_nan_and_infinity(void **state)
             assert_false(table->finite(LONGEST, x));
             assert_false(table->finite(i + 1, x));
             assert_true(table->finite(i, x));
-            enum { WIDTH = 7, STRIDE = 9 }; /* numbers between rows do not count */
+            enum { WIDTH = 7, STRIDE = 9 }; /* elements between rows are ignored */
             size_t rows = LONGEST / STRIDE;
             bool covered = i / STRIDE < rows && i % STRIDE < WIDTH;
             assert_int_equal(table->finite_rows(rows, WIDTH, x, STRIDE), !covered);
@@ -280,7 +280,7 @@ static void products_and_their_sums(void **state)
 }
 
 /* y has the accuracy of exp_below, 2e-7 (for t > 0 the rounding of t dominates, |t| exp(t) 2^-24); a sum of n float32
- * numbers of one sign has an error of at most (n - 1) 2^-24 of itself. */
+ * values of one sign has an error of at most (n - 1) 2^-24 of itself. */
 static void exponentials_and_their_sums(void **state)
 {
     (void)state;

@@ -60,7 +60,7 @@ static double run_lane(const trial *t, size_t lane, const float *dy, number stat
     return sum;
 }
 
-/* Rounding errors of TOKENS steps of MOST · RANKS terms, relative to the outputs: 38 · 2^-23. */
+/* Rounding errors of TOKENS steps of MAX · RANKS terms, relative to the outputs: 38 · 2^-23. */
 static double tolerance_for(const double y[TOKENS])
 {
     double max_size = 1;
@@ -99,7 +99,7 @@ static void systems_run(void **state)
         }
 }
 
-/* The gradient of number i of `x` in a lane, by differences. */
+/* The gradient of element i of `x` in a lane, by finite differences. */
 static double slope(trial *t, float *x, size_t i, size_t lane, const float *dy)
 {
     number states[TOKENS][MAX];

@@ -8,7 +8,7 @@ static const char *const names[BO_CURVE_COUNT] = {"gelu",    "gelu_tanh",   "rel
                                                   "sigmoid", "log_sigmoid", "softplus", "exp",  "identity"};
 
 /* Rounding: about ten operations of half a unit each after an exponential with an error of 2e-7, so 1e-6 of the value.
- * A derivative is a sum of terms of at most 1.2, which may cancel: then 1e-6 of those. Results below FLT_MIN may be
+ * A derivative is a sum of terms of at most 1.2, which may cancel: then 1e-6 of the terms. Results below FLT_MIN may be
  * 0. */
 static void check(const bo_kernels *table, bo_curve curve, bool derivative, float x)
 {
@@ -60,7 +60,7 @@ static void every_size_in_place(void **state)
         for (size_t n = 0; n <= MAX; n++) {
             memcpy(y, x, sizeof x);
             (derivative ? table->curve_derivative : table->curve)((bo_curve)curve, n, y, y);
-            for (size_t i = 0; i < n; i++) { /* the same bits at any position */
+            for (size_t i = 0; i < n; i++) { /* bitwise equal at any position */
                 (derivative ? table->curve_derivative : table->curve)((bo_curve)curve, 1, &x[i], &one);
                 assert_memory_equal(&y[i], &one, sizeof one);
             }

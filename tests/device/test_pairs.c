@@ -84,8 +84,8 @@ static double log_derivative_of(const bo_radial *radial, double s)
     return (value_of(radial, s * exp(h)) - value_of(radial, s * exp(-h))) / (2 * h);
 }
 
-/* Distances from 1e-8 to 1e8 and beyond. The rounding of √s, a, s and of the scale changes an exponent t by less than
- * 4 · 2⁻²⁴ t, and t exp(-t) < 0.37; the polynomials add a few roundings. Slopes are compared as s f'(s), which is of
+/* Distances from 1e-8 to 1e8 and beyond. The rounding of √s, a, s and of the scale changes an exponent t by less than 4
+ * · 2⁻²⁴ t, and t exp(-t) < 0.37; the polynomials add a few roundings. Derivatives are compared as s f'(s), which is of
  * order 1. */
 static void check_radial(const bo_kernels *table, const bo_radial *radial)
 {

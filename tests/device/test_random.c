@@ -1,8 +1,8 @@
-/* Random words and sums of every instruction set compared with plain C. */
+/* Random values and sums of every instruction set compared with plain C. */
 #include "testing.h"
 #include "isas.h"
 
-/* Word j of group g by the definition in kernels.h, from the generator. */
+/* Value j of group g by the definition in kernels.h, from the generator. */
 static uint32_t value_of(uint64_t seed, uint64_t stream, uint64_t group, size_t j)
 {
     uint32_t bits[4];

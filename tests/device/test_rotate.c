@@ -43,7 +43,7 @@ static void define(operands *o, size_t n, size_t count, size_t outputs)
         }
 }
 
-/* Numbers of order one after at most 5 rotations and 15 products: fewer than 100 rounding errors. */
+/* Values of order one after at most 5 rotations and 15 products: fewer than 100 rounding errors. */
 static void compare(const double *found, const double *expected, size_t count)
 {
     for (size_t i = 0; i < count; i++) assert_close(found[i], expected[i], 100 * DBL_EPSILON * (1 + fabs(expected[i])));

@@ -43,7 +43,7 @@ static void check_forward(const bo_kernels *table, size_t n, const float *a, con
 }
 
 /* da and dt start with `start`. A sum of n terms of three factors plus the start: n + 4 rounding errors of the
- * magnitudes, twice for the diagonal, which uses the factor of the others. */
+ * magnitudes, twice for the diagonal, which uses the off-diagonal factor. */
 static void check_backward(const bo_kernels *table, size_t n, const float *a, const float *t, const float *g,
                            const float *start, bool one)
 {

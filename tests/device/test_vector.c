@@ -253,7 +253,7 @@ static void quantize_rounds_to_the_nearest_byte(void **state)
         int8_t q[MAX + 2];
         table->quantize(SPECIAL, 1.0f, special, q);
         for (size_t i = 0; i < SPECIAL; i++) assert_int_equal(q[i], expected[i]);
-        for (size_t i = 0; i < SPECIAL; i++) { /* a single number, handled by the tail code */
+        for (size_t i = 0; i < SPECIAL; i++) { /* a single element, handled by the tail code */
             table->quantize(1, 1.0f, special + i, q);
             assert_int_equal(q[0], expected[i]);
         }

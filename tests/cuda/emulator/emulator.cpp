@@ -47,8 +47,8 @@ struct fiber {
 #endif
 };
 
-/* One block at a time per thread of the host. Exchanges alternate between two areas, so that a lane may enter the next
- * one before others have read the last. */
+/* One block at a time per host thread. Exchanges alternate between two areas, so a lane may enter the next exchange
+ * before other lanes have read the last one. */
 struct block_state {
     fiber fibers[MAX_THREADS];
     unsigned char slots[2][MAX_THREADS * SLOT];

@@ -1,7 +1,7 @@
-/* An emulator of what kernels use of CUDA (src/device/cuda/device.cuh), so that the same kernels can be tested
- * where there is no GPU. A block runs on one thread of the host, with one fiber per thread of the block. Barriers and
- * warp functions switch fibers. A barrier that not all threads reach is an error, which ends the process. Shared memory
- * that is sized at launch contains NANs at the start. Not emulated: races between threads, speed. */
+/* An emulator of the CUDA subset used by kernels (src/device/cuda/device.cuh), to test the same kernels without a GPU.
+ * A block runs on one host thread, with one fiber per thread of the block. Barriers and warp functions switch fibers. A
+ * barrier that not all threads reach is an error, which ends the process. Dynamic shared memory is initialized with
+ * NaNs. Not emulated: races between threads, speed. */
 #ifndef BO_GPU_EMULATOR_H
 #define BO_GPU_EMULATOR_H
 
@@ -94,17 +94,17 @@ struct bo_gpu {
 
 namespace bo {
 
-/* Makes a device current in this thread, and restores what was current at the end (runtime.cpp). */
+/* Sets the current device of this thread, and restores the previous one at the end (runtime.cpp). */
 struct current_device {
     explicit current_device(const bo_gpu *gpu);
     ~current_device();
 };
 bool device_is_current(int device);
 
-/* Memory of the devices; that of a device can be accessed while a device_access for it exists, which requires that
- * the device is current (memory.cpp). */
+/* Device memory. The memory of a device is accessible while a device_access for it exists, which requires that the
+ * device is current (memory.cpp). */
 enum { MAX_DEVICES = 4 };
-void *device_allocate(int device, size_t bytes); /* nullptr: none is left */
+void *device_allocate(int device, size_t bytes); /* nullptr: out of memory */
 void device_release(int device, void *address);
 bool device_used(int device);           /* some of it was not released */
 int device_locate(const void *address); /* -1: no device */
@@ -118,7 +118,7 @@ struct device_access {
 
 unsigned char *emulate_shared();
 void emulate_block_barrier();
-/* Every lane of the warp gives `bytes` bytes (at most 64) and can read those of all others at the result, lane * 64,
+/* Every lane of the warp passes `bytes` bytes (at most 64) and can read the bytes of all lanes at result + lane * 64
  * until its next call. */
 const unsigned char *emulate_exchange(const void *value, size_t bytes);
 void emulate_grid(dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);

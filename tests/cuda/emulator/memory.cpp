@@ -9,7 +9,7 @@ namespace bo {
 
 namespace {
 
-/* Addresses; memory is taken when it is used, in huge pages, whose protection changes quickly. */
+/* An address range; memory is committed on first use, in huge pages, whose protection changes quickly. */
 const size_t MAX_BYTES = (size_t)64 << 30, GRAIN = 4096, HUGE = (size_t)2 << 20;
 
 /* Invariant: free and used ranges (first byte, bytes) partition [start, start + top). Ranges of free bytes do not
@@ -27,7 +27,7 @@ struct device_memory {
         return bytes;
     }
 } memories[MAX_DEVICES];
-std::mutex guard; /* reads of results run beside other work */
+std::mutex guard; /* reads of results run concurrently with other work */
 
 void protect(const device_memory &memory, int protection)
 {
@@ -42,7 +42,7 @@ size_t capacity()
     return bytes ? (size_t)strtoull(bytes, nullptr, 10) : MAX_BYTES;
 }
 
-/* Takes the first unused range that is large enough, or extends the memory. */
+/* Reserves the first free range that is large enough, or extends the memory. */
 bool reserve(device_memory &memory, size_t bytes, size_t *at)
 {
     for (auto range = memory.unused.begin(); range != memory.unused.end(); ++range) {

@@ -10,8 +10,8 @@ typedef std::vector<std::function<void()>> recording_list;
 
 /* ---- the current device ------------------------------------------------------------------------------------------ */
 
-/* As with CUDA, each thread has a stack of contexts, here the addresses of these bytes. The caller uses it by the
- * functions of the driver. */
+/* As with CUDA, each thread has a stack of contexts, here the addresses of these bytes. The caller uses the stack
+ * through functions of the driver API. */
 static char primary[bo::MAX_DEVICES];
 static thread_local std::vector<void *> contexts;
 
@@ -156,7 +156,7 @@ static bo_gpu_error wait_for(bo_gpu *gpu, void *fence)
 static bo_gpu_error read(bo_gpu *gpu, void *fence, void *host, const void *from, size_t bytes)
 {
     if (bo_gpu_error error = wait_for(gpu, fence)) return error;
-    const char *wait = getenv("BOCHNER_EMULATED_READ_MS"); /* a test of what runs meanwhile */
+    const char *wait = getenv("BOCHNER_EMULATED_READ_MS"); /* a test hook for concurrent work */
     if (wait && *wait) usleep((useconds_t)atoi(wait) * 1000);
     bo::device_access access(gpu->device);
     memcpy(host, from, bytes);
