@@ -50,7 +50,7 @@ INLINE __m128i load_row(size_t r, size_t rows, __mmask16 mask, const int8_t *q, 
     return r < rows ? _mm_maskz_loadu_epi8(mask, q + r * ldq) : _mm_setzero_si128();
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
+/* ---- int16 ------------------------------------------------------------------------------------------------------- */
 
 /* Loads two rows of q, of which `rows` exist, and up to 16 lines, as pairs of shorts. */
 INLINE __m512i pair(size_t rows, size_t lines, const int8_t *q, size_t ldq)
