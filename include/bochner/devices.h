@@ -1,27 +1,27 @@
 /** @file
- * The devices on which everything is computed: the CPU, and NVIDIA GPUs. Experimental tier.
+ * Compute devices: the CPU, and NVIDIA GPUs. Experimental tier.
  *
- * A context computes on the CPU until bo_context_use_device() is called, and then every function that is given this
- * context takes the path of its device. Contexts on the CPU and on several GPUs work side by side in one process.
- * Files, seeds and results are those of the CPU, up to rounding; a GPU gives the same bits in every run.
+ * A context computes on the CPU until bo_context_use_device() is called. From then on, every function that is called
+ * with this context computes on its device. One process can use contexts on the CPU and on several GPUs. Files, seeds
+ * and results are the same as on the CPU, up to rounding. Results on a GPU are bitwise reproducible.
  *
- * **Arrays.** Functions on arrays (bo_features_apply(), bo_attention_forward(), bo_attention_backward(), …) take arrays
- * of the host, which they copy to the GPU and back, or arrays in the memory of the GPU (bo_device_allocate(), or any
- * other allocation of CUDA), which they use in place. Kernel machines are fitted on the GPU by the primal solver with
- * the ridge loss, and predict there if their features have a form that GPUs compute; other solvers and losses are
- * refused. What a GPU has no kernels for is computed on the CPU if its arrays are those of the host, and else refused
- * by name: maps that are not linear in φ(w·x), RIDGE attention, calibration.
+ * **Arrays.** Functions on arrays (bo_features_apply(), bo_attention_forward(), bo_attention_backward(), …) accept host
+ * arrays, which they copy to the GPU and back, or arrays in GPU memory (bo_device_allocate(), or any other CUDA
+ * allocation), which they use in place. On the GPU, kernel machines are fitted by the primal solver with the ridge
+ * loss; other solvers and losses return an error. They predict on the GPU if it supports their features. Functions
+ * without GPU kernels (maps that are not linear in φ(w·x), RIDGE attention, calibration) run on the CPU for host
+ * arrays, and return an error for GPU arrays.
  *
- * **Objects.** Feature maps, attentions and kernel machines are immutable and serve contexts on any device: each GPU
- * gets a copy of their numbers when it uses them first, which the object owns and frees. Weights, graphs, models,
- * networks and sessions are in the memory of the device of the context that they were created with; a context on
- * another device is refused.
+ * **Objects.** Feature maps, attentions and kernel machines are immutable and can be used by contexts on any
+ * device. On first use, a GPU gets a copy of their data, which the object owns and frees. Weights, graphs, models,
+ * networks and sessions are in the device memory of the context that created them; functions return an error for
+ * a context on another device.
  *
- * **Memory.** A GPU is opened by the first context that uses it, and closed when neither a context nor an object needs
- * it. If its memory is used up, calls return BO_MEMORY, and objects keep their contents. The device that is current for
- * CUDA in the calling thread is the same before and after every call.
+ * **Memory.** A GPU is opened by the first context that uses it, and closed when no context and no object needs it.
+ * If its memory is exhausted, calls return BO_MEMORY, and objects keep their contents. Every call preserves the current
+ * CUDA device of the calling thread.
  *
- * GPUs are supported by a plugin, libbochner_cuda.so, which is opened when a GPU is used for the first time.
+ * A plugin, libbochner_cuda.so, supports GPUs. It is opened when a GPU is used for the first time.
  */
 #ifndef BOCHNER_DEVICES_H
 #define BOCHNER_DEVICES_H
@@ -38,21 +38,21 @@ extern "C" {
 
 /** A GPU. */
 typedef struct bo_device_info {
-    char name[128];       /**< the name of the product */
+    char name[128];       /**< product name */
     int major;            /**< compute capability, first part */
     int minor;            /**< compute capability, second part */
     int processors;       /**< number of multiprocessors */
     uint64_t bytes;       /**< memory */
-    uint64_t free_bytes;  /**< memory that is not in use */
+    uint64_t free_bytes;  /**< free memory */
     uint64_t reserved[4]; /**< zero */
 } bo_device_info;
 
-/** Counts the GPUs that can be used.
+/** Counts the usable GPUs.
  *
  * @param context       the context
  * @param[out] count    the number; 0 if there is no plugin or no driver (the error message of the context says why)
- * @param[out] plugin the path of the plugin for GPUs, which is valid until the process ends; NULL if there is no plugin
- *     that can be used; or NULL
+ * @param[out] plugin the path of the GPU plugin, valid until the process ends; NULL if there is no usable plugin. The
+ *     argument may be NULL
  * @return BO_OK
  */
 BO_API bo_status bo_device_count(bo_context *context, size_t *count, const char **plugin);
@@ -60,7 +60,7 @@ BO_API bo_status bo_device_count(bo_context *context, size_t *count, const char 
 /** Describes a GPU.
  *
  * @param context    the context
- * @param index      its number, from 0
+ * @param index      its index, from 0
  * @param[out] out   its description
  * @return BO_OK; BO_UNSUPPORTED if there is no plugin; BO_INVALID if there is no such GPU
  */
@@ -77,9 +77,9 @@ BO_API bo_status bo_context_use_device(bo_context *context, const char *name);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* These functions return when their work is done. They do not wait for streams of the caller. */
+/* These functions return when their work is done. They do not synchronize with streams of the caller. */
 
-/** Allocates memory of the device of a context: that of the host on the CPU.
+/** Allocates device memory of a context (on the CPU, host memory).
  *
  * @param context    the context
  * @param bytes      the number of bytes
@@ -98,8 +98,8 @@ BO_API void bo_device_free(bo_context *context, void *memory);
 /** Copies from the host to the device. The host's array may be changed when the function returns.
  *
  * @param context    the context
- * @param[out] to    memory of the device
- * @param from       memory of the host
+ * @param[out] to    device memory
+ * @param from       host memory
  * @param bytes      the number of bytes
  * @return BO_OK or an error (see base.h)
  */
@@ -108,8 +108,8 @@ BO_API bo_status bo_device_write(bo_context *context, void *to, const void *from
 /** Copies from the device to the host, after all work that was submitted before.
  *
  * @param context    the context
- * @param[out] to    memory of the host
- * @param from       memory of the device
+ * @param[out] to    host memory
+ * @param from       device memory
  * @param bytes      the number of bytes
  * @return BO_OK or an error (see base.h)
  */
@@ -118,8 +118,8 @@ BO_API bo_status bo_device_read(bo_context *context, void *to, const void *from,
 /** Copies within the device. The arrays do not overlap.
  *
  * @param context    the context
- * @param[out] to    memory of the device
- * @param from       memory of the device
+ * @param[out] to    device memory
+ * @param from       device memory
  * @param bytes      the number of bytes
  * @return BO_OK or an error (see base.h)
  */

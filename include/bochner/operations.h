@@ -1,5 +1,5 @@
-/** @file The operations that a graph can record, and their attributes: plain data. graph.h has the functions that
- * record and run them. Advanced tier.
+/** @file The operations that a graph can record, and their attributes, as plain data. graph.h has the functions
+ * that record and run them. Advanced tier.
  *
  * An operation takes tensors and produces tensors. A tensor has `rows` rows of `columns` elements, contiguous. The
  * attributes of an operation, a plain struct that the graph copies, describe any further structure (heads, channels,
@@ -27,7 +27,7 @@ extern "C" {
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/** A tensor as an operation sees it. */
+/** A tensor argument of an operation. */
 typedef struct bo_tensor {
     void *data;         /**< the elements, aligned to 64 bytes; NULL if only the shape is used */
     bo_element element; /**< the type of the elements */
@@ -37,11 +37,11 @@ typedef struct bo_tensor {
 
 /** The settings of one run of a graph, apart from the contents of its inputs. Zero means the default in every field.
  *
- * A graph may have two streams of rows: a source, and a target that is made from it. The attributes of an operation
- * state which stream its rows belong to. */
+ * A graph may have two streams of rows: a source, and a target that is generated from it. The attributes of an
+ * operation state which stream its rows belong to. */
 typedef struct bo_graph_pass {
     bool training; /**< dropout and noise are active */
-    uint64_t seed; /**< seed of dropout and noise; use another one for every step and micro-batch */
+    uint64_t seed; /**< seed of dropout and noise; use a different one for every step and micro-batch */
     /** The gradient of the loss itself (default: 1), for example 1/k for each of k micro-batches that share a step. */
     float loss_scale;
     size_t sequences;      /**< number of sequences, which follow each other in the rows of the graph */
@@ -53,20 +53,20 @@ typedef struct bo_graph_pass {
      * in layer i continue from states[i * sequences + s] and update it. NULL: every sequence starts with an empty
      * state. Operations on the source always start with an empty state. */
     void *const *states;
-    /** For decoding with `states`, one token per sequence: the outputs of a sequence whose numbers are not finite are
-     * NaN, and the others go on, as always on a GPU. false: on a CPU the run ends with BO_NUMERIC, and what it did to
-     * the states is undefined. */
+    /** For decoding with `states`, one token per sequence: if a sequence has NaNs or infinities, its outputs are NaN
+     * and the other sequences continue, as always on a GPU. false: on a CPU the run returns BO_NUMERIC, and the
+     * contents of the states are undefined. */
     bool isolate;
     /** For training on consecutive segments; with `states` only. If set, `states` stay unchanged, the updated states
-     * are written here, and the graph may have gradients. Every final state has its own memory. Attention within one
+     * are written here, and the graph may have gradients. Final states must not share memory. Attention within one
      * stream and recurrent layers support this; other operations with a state refuse the pass. */
     void *const *final_states;
-    /** With `final_states`: the gradients of the loss with respect to the final states, from the segment that follows:
-     * bo_attention_state_gradient_floats() floats each, or for recurrent layers as many as the state has. NULL: zero,
-     * that is, the final states are constants. */
+    /** With `final_states`: the gradients of the loss with respect to the final states, from the next segment:
+     * bo_attention_state_gradient_floats() floats each; for recurrent layers, the number of floats of the state. NULL:
+     * zero, that is, the final states are constants. */
     const float *const *final_gradients;
-    /** With `final_states`: receives the gradients with respect to `states`; one piece of memory for every state. NULL:
-     * not computed. */
+    /** With `final_states`: receives the gradients with respect to `states`, one array per state. NULL: not
+     * computed. */
     float *const *state_gradients;
     uint64_t reserved[1]; /**< must be zero */
 } bo_graph_pass;
@@ -76,7 +76,7 @@ typedef struct bo_graph_pass {
 /** The operations: inputs -> outputs. Optional inputs are in brackets. The attributes of an operation, if it has any,
  * are the struct bo_…_attributes of the same name. Numbers never change. */
 typedef enum bo_operation {
-    /** indices (n x 1, int32), table (v x w) -> table[indices] (n x w): embeddings, or rows chosen from a tensor */
+    /** indices (n x 1, int32), table (v x w) -> table[indices] (n x w): embeddings, or selected rows of a tensor */
     BO_OPERATION_EMBED = 0,
     /** x, positions (n x 1, int32) [, table] -> x + P[positions] */
     BO_OPERATION_POSITION = 1,
@@ -84,7 +84,7 @@ typedef enum bo_operation {
     BO_OPERATION_LINEAR = 2,
     /** x [, gain] [, bias] -> x with groups of `width` columns normalized */
     BO_OPERATION_NORM = 3,
-    /** x -> x m / (1 - rate) in training, with a random mask m; otherwise x */
+    /** x -> x m / (1 - rate) in training, with a random mask m; else x */
     BO_OPERATION_DROPOUT = 4,
     /** x, positions -> x with pairs of columns of each head rotated (2104.09864) */
     BO_OPERATION_ROPE = 5,
@@ -112,7 +112,7 @@ typedef enum bo_operation {
     BO_OPERATION_QUADRATIC = 15,
     /** x (n x c), W (heads T x T) -> y_t = Σ_s W_h[t, s] x_s within each sequence of at most T tokens */
     BO_OPERATION_MIX = 16,
-    /** x (n x c) and parameters -> y of c linear systems with a state of N numbers each */
+    /** x (n x c) and parameters -> y of c linear systems with a state of N values each */
     BO_OPERATION_SSM = 17,
     /** x (n x g h; projected), U (g h x h), b (1 x g h) -> h_1, h_2, … (n x h) */
     BO_OPERATION_RECURRENT = 18,
@@ -123,14 +123,14 @@ typedef enum bo_operation {
     /** x, gain, bias, mean, variance (1 x columns) -> x with each column normalized over the rows. In training, `mean`
      * and `variance`, which are frozen weights, move toward those of the batch */
     BO_OPERATION_BATCH_NORM = 21,
-    /** x -> the same numbers in rows of another length */
+    /** x -> the same elements in rows of another length */
     BO_OPERATION_RESHAPE = 22,
     /** x_1 … x_k with the same number of rows -> their columns side by side; no attributes */
     BO_OPERATION_CONCAT = 23,
     /** x (nodes x c), first ((targets + 1) x 1, int32), neighbors (edges x 1, int32) -> y_i: sum, mean or maximum of x
      * over neighbors[first[i]] … neighbors[first[i + 1] - 1]; 0 if there are none */
     BO_OPERATION_AGGREGATE = 24,
-    /** x -> x + σ ε, or x with some numbers set to 0, in training; otherwise x */
+    /** x -> x + σ ε, or x with some elements set to 0, in training; else x */
     BO_OPERATION_NOISE = 25,
     /** x -> x rounded to a small float format; the gradient is rounded to another format */
     BO_OPERATION_ROUND = 26
@@ -170,8 +170,8 @@ typedef struct bo_norm_attributes {
 /** Attributes of DROPOUT. */
 typedef struct bo_dropout_attributes {
     double rate; /**< probability of a zero, in [0, 1) */
-    /** Another number for each dropout of a graph. The mask is a function of the seed of the pass, this number and the
-     * position in the tensor. */
+    /** A distinct number for each dropout of a graph. The mask is a function of the seed of the pass, this number and
+     * the position in the tensor. */
     uint64_t stream;
 } bo_dropout_attributes;
 
@@ -251,18 +251,17 @@ typedef struct bo_attention_attributes {
     size_t max_sequences;          /**< maximum number of sequences of a pass (default: rows / tokens) */
     bool source;                   /**< the rows belong to the source (see bo_graph_pass): no states */
     /** Cross attention. The queries belong to the target stream. k, v and the inputs that belong to keys (log_gate,
-     * beta) belong to the source and have its rows. The queries of sequence s see all of sequence s of the source.
+     * beta) belong to the source and have its rows. The queries of sequence s attend to all of source sequence s.
      * Attention that is causal because of its kind, gate or window reads the source into a state, which every query
-     * uses; other attention sees the keys themselves. If the pass has states, they are overwritten and hold the source
-     * afterwards. */
+     * uses; other attention uses the keys directly. If the pass has states, they are overwritten with the source. */
     bool cross;
-    /** Cross attention without k, v, log_gate and beta. The states of the pass must hold a source. They are read and
-     * not changed, so that several sequences may share one. No gradients. */
+    /** Cross attention without k, v, log_gate and beta. The states of the pass must contain a source. They are not
+     * changed, so several sequences may share one. No gradients. */
     bool queries_only;
     size_t key_tokens; /**< cross: tokens per source sequence without lengths in the pass (default: all rows) */
 } bo_attention_attributes;
 
-/** The sequences that rows belong to, as in bo_attention_attributes, and the place of the state of an operation: its
+/** The sequences that rows belong to, as in bo_attention_attributes, and the location of the state of an operation: its
  * bytes start at `offset` of pass->states[layer * sequences + s]. Zeros are an empty state. */
 typedef struct bo_sequences {
     size_t tokens;        /**< tokens per sequence if a pass has no lengths; divides the rows (default: all) */
@@ -272,7 +271,7 @@ typedef struct bo_sequences {
     bool source;          /**< the rows belong to the source (see bo_graph_pass): no state */
 } bo_sequences;
 
-/** Attributes of MIX. A sequence has at most T tokens, including those that its state already holds. */
+/** Attributes of MIX. A sequence has at most T tokens, including the tokens of its state. */
 typedef struct bo_mix_attributes {
     bo_sequences sequences; /**< the sequences */
     size_t heads;           /**< groups of columns with one T x T matrix each; a divisor of the columns (default: 1) */
@@ -286,8 +285,8 @@ typedef struct bo_mix_attributes {
  * exp(log_step); complex numbers are pairs.
  *
  *     DIAGONAL   log_step (c x 1), a, w (c x N), C (c x 2N), D (c x 1)
- *                A = exp(Δ λ), λ = -softplus(a) + i w; B = (A - 1) / λ: inputs are held between tokens (S4D,
- *                2206.11893). Only the product of B and C matters, so B is not learned
+ *                A = exp(Δ λ), λ = -softplus(a) + i w; B = (A - 1) / λ: inputs are constant between tokens (zero-order
+ *                hold; S4D, 2206.11893). Only the product of B and C matters, so B is not learned
  *     CLOSED     log_step, P (c x N r), B, C (c x N), D; all real
  *                A = σ I + P̂ P̂ᵀ, σ = exp(-Δ), P̂ = √(1 - σ) P / √(1 + |P|²): σ <= eig A < 1. The input enters as
  *                (1 - σ) B
@@ -340,8 +339,8 @@ typedef struct bo_windows {
 /** Attributes of CONVOLUTION. */
 typedef struct bo_convolution_attributes {
     bo_windows windows; /**< the windows */
-    /** Groups of channels that are convolved separately; divides both numbers of channels (default: 1). As many groups
-     * as channels: depthwise. */
+    /** Groups of channels that are convolved separately; divides both numbers of channels (default: 1). One group per
+     * channel: depthwise. */
     size_t groups;
     bool bias;    /**< there is a bias b */
     double scale; /**< s in y = s W * x + b (default: 1) */
@@ -352,7 +351,7 @@ typedef struct bo_convolution_attributes {
 
 /** What POOL computes in each window. */
 typedef enum bo_pool_kind {
-    BO_POOL_KIND_MAX = 0, /**< the maximum; if several are equal, the first gets the gradient */
+    BO_POOL_KIND_MAX = 0, /**< the maximum; if several are equal, the first one gets the gradient */
     BO_POOL_KIND_MEAN = 1 /**< the mean over the positions within the image */
 } bo_pool_kind;
 
@@ -374,7 +373,7 @@ typedef struct bo_batch_norm_attributes {
 typedef enum bo_aggregate_kind {
     BO_AGGREGATE_SUM = 0,  /**< the sum */
     BO_AGGREGATE_MEAN = 1, /**< the mean */
-    BO_AGGREGATE_MAX = 2   /**< the maximum; if several are equal, the first gets the gradient */
+    BO_AGGREGATE_MAX = 2   /**< the maximum; if several are equal, the first one gets the gradient */
 } bo_aggregate_kind;
 
 /** Attributes of AGGREGATE. */
@@ -389,7 +388,7 @@ typedef struct bo_aggregate_attributes {
 /** The kind of noise. */
 typedef enum bo_noise_kind {
     BO_NOISE_NORMAL = 0, /**< adds amount ε, ε ~ N(0, 1) */
-    BO_NOISE_MASK = 1,   /**< sets each number to 0 with probability `amount`; the others are unchanged */
+    BO_NOISE_MASK = 1,   /**< sets each element to 0 with probability `amount` */
     BO_NOISE_ROWS = 2    /**< sets each row to 0 with probability `amount`: masked positions, removed nodes */
 } bo_noise_kind;
 

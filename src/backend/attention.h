@@ -1,4 +1,4 @@
-/* What a call of attention means, for every device. */
+/* Interpretation of an attention call, shared by all devices. */
 #ifndef BO_BACKEND_ATTENTION_H
 #define BO_BACKEND_ATTENTION_H
 
@@ -9,7 +9,7 @@ static inline const bo_attention_attributes *bo_attention_attributes_of(const bo
     return call->attributes;
 }
 
-/* q, k and v precede the inputs that `given` lists; if only states are read, q alone. */
+/* The inputs listed in `given` follow q, k and v, or q alone if only states are read. */
 static inline size_t bo_attention_first_given(const bo_op_call *call)
 {
     return bo_attention_attributes_of(call)->queries_only ? 1 : 3;
@@ -30,7 +30,7 @@ static inline bo_sequences bo_attention_source(const bo_op_call *call)
 }
 
 /* True if the source is read into one state per sequence, and all queries then attend to the whole source: cross
- * attention of kinds that read keys one after the other. */
+ * attention of kinds that process keys sequentially. */
 static inline bool bo_attention_reads(const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;

@@ -64,7 +64,7 @@ void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const
     return (char *)call->pass->states[sequences->layer * spans->count + s] + sequences->offset;
 }
 
-/* The place of the state of sequence s in the arrays of a pass. */
+/* The index of the state of sequence s in the arrays of a pass. */
 static size_t state_index(const bo_sequences *sequences, const bo_spans *spans, size_t s)
 {
     return sequences->layer * spans->count + s;

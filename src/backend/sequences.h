@@ -1,4 +1,4 @@
-/* The sequences of a call whose rows are tokens (bo_sequences), and the locations of their states. */
+/* The sequences of a call whose rows are tokens (bo_sequences), and the addresses of their states. */
 #ifndef BO_BACKEND_SEQUENCES_H
 #define BO_BACKEND_SEQUENCES_H
 
@@ -9,8 +9,8 @@ typedef struct bo_spans {
     const size_t *lengths; /* of the pass; they sum to the rows */
 } bo_spans;
 
-/* Returns the sequences of the stream, from the pass or else from the attributes. Fails with BO_INVALID if the lengths
- * of the pass do not match the rows of input `input`, which is 0 except for inputs of another stream. */
+/* Returns the sequences of the stream, from the pass if it has lengths, else from the attributes. Fails with BO_INVALID
+ * if the lengths do not match the rows of input `input`, which is 0 except for inputs of another stream. */
 bo_status bo_spans_of_input(bo_context *context, const bo_op_call *call, size_t input, const bo_sequences *sequences,
                             const char *op, bo_spans *out);
 /* The same for input 0 of an operation that updates states in place. Fails if the pass has final states. */
@@ -34,10 +34,10 @@ static inline bool bo_pass_segments(const bo_graph_pass *pass)
 bool bo_spans_have_states(const bo_op_call *call, const bo_sequences *sequences);
 /* Returns the state that sequence s continues from; NULL: it starts without a state. */
 void *bo_span_state(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
-/* Returns where the updated state is written: the same place, or the final state of the pass. NULL: nowhere. */
+/* Returns the address for the updated state: the initial state, or the final state of the pass. NULL: not written. */
 void *bo_span_final(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);
-/* Returns the gradient of the final state (NULL: zero), and where that of the initial state is written (NULL: nowhere),
- * for operations whose gradient of a state has the layout of the state. */
+/* Returns the gradient of the final state (NULL: zero), and the address for the gradient of the initial state (NULL:
+ * not written). For operations whose state gradients have the layout of the state. */
 const float *bo_span_final_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans,
                                     size_t s);
 float *bo_span_state_gradient(const bo_op_call *call, const bo_sequences *sequences, const bo_spans *spans, size_t s);

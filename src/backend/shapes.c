@@ -1,5 +1,4 @@
-/* Shapes of operations that act on rows, and of those on graphs. Grids, sequences and attention are in separate
- * files. */
+/* Shapes of row and graph operations. Grids, sequences and attention are in separate files. */
 #include "../features/enums.h"
 #include "shapes_internal.h"
 #include "../features/block.h"
@@ -161,7 +160,7 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
     const bo_cross_entropy_attributes *a = call->attributes;
     if (!(a->teacher >= 0 && a->teacher <= 1))
         REFUSE("cross entropy: the weight of the teacher is %g, expected a number from 0 to 1", a->teacher);
-    const size_t teacher = a->bias ? 4 : 3; /* its place */
+    const size_t teacher = a->bias ? 4 : 3; /* index of the teacher's input */
     BO_TRY(begin(context, call, "cross entropy", teacher + (a->teacher > 0)));
     if (!is_float(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
     if (!(a->smoothing >= 0 && a->smoothing < 1))

@@ -44,18 +44,17 @@ static inline double bo_product_power(const bo_product_attributes *attributes, s
 typedef struct bo_grid {
     size_t size[2], kernel[2], stride[2], before[2], after[2];
 } bo_grid;
-/* Windows with defaults filled in, and the number of windows along an axis (0: none fits). */
+/* Windows with defaults filled in, and the number of windows along an axis (0: no window fits). */
 bo_grid bo_grid_of(const bo_windows *windows);
 size_t bo_grid_count(const bo_grid *grid, size_t axis);
 
-/* Returns the number of gates of a cell, whose input has that many times h columns; 0: unknown cell. */
+/* Returns the number of gates of a cell; its input has gates * h columns. 0: unknown cell. */
 size_t bo_recurrent_gates(bo_recurrence cell);
-/* The state of MIX: the number of tokens that it holds (uint32) and, from byte BO_MIX_HEAD, the rows of x, at most
- * `max_tokens`. */
+/* The state of MIX: its number of tokens (uint32) and, from byte BO_MIX_HEAD on, up to `max_tokens` rows of x. */
 enum { BO_MIX_HEAD = 64 };
 
 /* Bytes of the state of a sequence. For MIX, `max_tokens` is the maximum number of tokens; for a causal CONVOLUTION,
- * `channels` are those of x. */
+ * `channels` is the number of columns of x. */
 size_t bo_mix_state_bytes(size_t columns, size_t max_tokens);
 size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels);
 size_t bo_recurrent_state_bytes(bo_recurrence cell, size_t size);

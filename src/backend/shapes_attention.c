@@ -3,8 +3,8 @@
 #include "shapes_internal.h"
 #include "../attention/given.h"
 
-/* Checks the optional input at `place` of the list (attention/given.h): of parameters the number of entries, since
- * files store them as key_heads x …. tokens: rows of the keys. */
+/* Checks optional input number `place` of the list in attention/given.h. For parameters, only the number of entries is
+ * checked, since files store them as key_heads x …. tokens: rows of the keys. */
 static bo_status check_given(bo_context *context, const bo_op_call *call, size_t i, size_t place, size_t tokens)
 {
     const bo_attention_attributes *a = call->attributes;
@@ -32,8 +32,8 @@ static bo_status check_flags(bo_context *context, const bo_attention_attributes 
     return BO_OK;
 }
 
-/* Checks q and, unless the operation only reads states, k and v: they have as many rows as q or, across streams, those
- * of the source. */
+/* Checks q and, unless the operation only reads states, k and v: k and v have the rows of q or, in cross attention, the
+ * rows of the source. */
 static bo_status check_rows(bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = call->attributes;

@@ -8,14 +8,14 @@
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, __VA_ARGS__)
 
-/* Returns a b, or on overflow a size that no operand has. */
+/* Returns a b, or SIZE_MAX on overflow. */
 static inline size_t times(size_t a, size_t b)
 {
     size_t product;
     return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
 }
 
-/* True if the number is in the range of float32. */
+/* True if x is in the range of float32. */
 static inline bool is_float(double x)
 {
     return fabs(x) <= (double)FLT_MAX;
@@ -33,7 +33,7 @@ static inline const char *elements(bo_element element)
     return (unsigned)element < sizeof names / sizeof *names ? names[element] : "unknown elements";
 }
 
-/* Checks that input i has this element type and, if they are not 0, these rows and columns. */
+/* Checks that input i has this element type, and this number of rows and columns if nonzero. */
 static inline bo_status check(bo_context *context, const bo_op_call *call, const char *op, size_t i, const char *what,
                               bo_element element, size_t rows, size_t columns)
 {
@@ -51,7 +51,7 @@ static inline bo_status check_floats(bo_context *context, const bo_op_call *call
     return check(context, call, op, i, what, BO_ELEMENT_FLOAT32, rows, columns);
 }
 
-/* Checks for floats, or a storage type with fewer bits if allowed (bo_op.stored_inputs). */
+/* Checks for floats, or a narrow storage type if allowed (bo_op.stored_inputs). */
 static inline bo_status check_stored(bo_context *context, const bo_op_call *call, const char *op, size_t i,
                                      const char *what, size_t rows, size_t columns)
 {

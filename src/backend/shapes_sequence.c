@@ -57,10 +57,10 @@ bo_status bo_shape_mix(bo_context *context, bo_op_call *call)
 
 enum { MAX_STATES = 4096, MAX_INPUTS = 7 };
 
-/* The inputs after x, by kind: columns as numbers per state (rank: times r), or a single number. */
+/* The inputs after x, by kind: columns per state (rank: times r), or a single column. */
 typedef struct parameter {
     const char *name;
-    size_t a_state; /* numbers per state; 0: a single number */
+    size_t a_state; /* columns per state; 0: a single column */
     bool rank;
 } parameter;
 
@@ -100,7 +100,7 @@ bo_status bo_shape_ssm(bo_context *context, bo_op_call *call)
     return BO_OK;
 }
 
-/* Complex states of groups of channels in the form in which they are computed; for CLOSED, r + 1 numbers. */
+/* Complex states of groups of channels in internal layout; r + 1 values for CLOSED. */
 size_t bo_ssm_state_bytes(const bo_ssm_attributes *attributes, size_t channels)
 {
     if (!attributes) return 0;

@@ -11,7 +11,7 @@ typedef struct copy {
 } copy;
 
 struct bo_device_copies {
-    pthread_mutex_t lock; /* of the list and its entries */
+    pthread_mutex_t lock; /* protects the list and its entries */
     copy *first;
 };
 
@@ -34,7 +34,7 @@ void bo_device_copies_destroy(bo_device_copies *copies)
     bo_free(copies);
 }
 
-/* An entry without memory keeps no device open, and another device may have its address: it is not found. */
+/* Entries without memory are skipped: they do not keep a device open, so another device may have the same address. */
 static copy *find(const bo_device_copies *copies, const bo_device *device)
 {
     copy *at = copies->first;
@@ -51,7 +51,7 @@ const void *bo_device_copy_find(bo_device_copies *copies, const bo_device *devic
     return memory;
 }
 
-/* Returns the entry of a device, with memory of this size. NULL: out of memory; then there is none. */
+/* Returns the entry of a device with memory of this size. NULL: out of memory, and no entry exists. */
 static copy *place(bo_context *context, bo_device_copies *copies, bo_device *device, size_t bytes)
 {
     copy *at = find(copies, device);
@@ -75,11 +75,11 @@ static copy *place(bo_context *context, bo_device_copies *copies, bo_device *dev
 bo_status bo_device_copy_write(bo_context *context, bo_device_copies *copies, bo_device *device, uint64_t version,
                                const void *host, size_t bytes)
 {
-    bo_device_lock(device); /* first, as a thread that runs a graph has it */
+    bo_device_lock(device); /* before the list lock, since a thread that runs a graph holds it */
     pthread_mutex_lock(&copies->lock);
     copy *at = place(context, copies, device, bytes);
     bo_status status = at ? bo_buffer_write(context, device, at->memory, host, bytes) : BO_MEMORY;
-    /* Another stream may use it next. */
+    /* Another stream may use the copy next. */
     if (status == BO_OK) status = bo_device_wait(context, device);
     if (at && status == BO_OK) at->version = version;
     pthread_mutex_unlock(&copies->lock);

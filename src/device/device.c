@@ -1,11 +1,11 @@
-/* Devices that are in use, and work on them: device.h. */
+/* Open devices and their work: device.h. */
 #include <stdio.h>
 #include <string.h>
 #include "gpu/launch.h"
 #include "gpu/load.h"
 #include "internal.h"
 
-/* The open GPUs of this process, as the driver has one context for each. The lock protects the list and `users`. */
+/* The open GPUs of this process, since the driver has one context per GPU. The lock protects the list and `users`. */
 static struct {
     pthread_mutex_t lock;
     bo_device *first;
@@ -101,7 +101,7 @@ static bo_status open_gpu(bo_context *context, int index, bo_device **out)
     const int count = functions->devices();
     if (count == 0) return bo_fail(context, BO_UNSUPPORTED, "no GPU was found, or its driver is older than CUDA 13");
     if (index >= count)
-        return bo_fail(context, BO_INVALID, "cuda:%d does not exist: this machine has %d GPU%s, cuda:0%s", index, count,
+        return bo_fail(context, BO_INVALID, "cuda:%d does not exist: this host has %d GPU%s, cuda:0%s", index, count,
                        count == 1 ? "" : "s", count == 1 ? "" : " and up");
     bo_device *device = bo_alloc(context, 1, sizeof *device, "a device");
     if (!device) return BO_MEMORY;
@@ -136,7 +136,7 @@ void bo_device_release(bo_device *device)
         bo_device **at = &open_gpus.first;
         while (*at != device) at = &(*at)->next;
         *at = device->next;
-        close_gpu(device); /* with the lock: a thread that opens it again waits */
+        close_gpu(device); /* holds the lock: a thread that reopens the GPU waits */
     }
     pthread_mutex_unlock(&open_gpus.lock);
 }
@@ -300,7 +300,7 @@ bo_status bo_buffer_zero(bo_context *context, bo_device *device, void *to, size_
 
 /* ---- borrowed memory --------------------------------------------------------------------------------------------- */
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void *borrow(bo_context *context, bo_device *device, size_t bytes)
 {
     struct bo_borrowed *at = device->borrowed;
@@ -353,7 +353,7 @@ bo_status bo_gpu_end(bo_context *context, bo_gpu_error error)
     return status;
 }
 
-/* ---- what is left, and where addresses are ----------------------------------------------------------------------- */
+/* ---- free memory, and owners of addresses ----------------------------------------------------------------------- */
 
 bo_memory_bound bo_device_memory(bo_device *device)
 {

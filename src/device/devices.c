@@ -29,7 +29,7 @@ bo_status bo_device_describe(bo_context *context, size_t index, bo_device_info *
     if (!functions) return BO_UNSUPPORTED;
     const int count = functions->devices();
     if (count < 0 || index >= (size_t)count)
-        return bo_fail(context, BO_INVALID, "GPU %zu does not exist: this machine has %d", index, count);
+        return bo_fail(context, BO_INVALID, "GPU %zu does not exist: this host has %d", index, count);
     bo_gpu_properties p;
     BO_TRY(bo_gpu_check(context, functions->properties((int)index, &p)));
     snprintf(out->name, sizeof out->name, "%s", p.name);
@@ -79,7 +79,8 @@ bo_status bo_device_allocate(bo_context *context, size_t bytes, void **out)
     BO_REQUIRE(context, out);
     bo_device *device = bo_device_of(context);
     *out = bo_buffer_allocate(context, device, bytes, "memory of the caller");
-    return *out ? bo_device_wait(context, device) : BO_MEMORY; /* other streams do not wait for that of the device */
+    return *out ? bo_device_wait(context, device)
+                : BO_MEMORY; /* other streams do not wait for the stream of the device */
 }
 
 void bo_device_free(bo_context *context, void *memory)

@@ -1,4 +1,4 @@
-/* The definition of bo_device, for src/device only (and for tests with operations of their own). */
+/* The definition of bo_device, for src/device only (and for tests that define operations). */
 #ifndef BO_DEVICE_INTERNAL_H
 #define BO_DEVICE_INTERNAL_H
 
@@ -12,24 +12,24 @@ struct bo_borrowed {
     struct bo_borrowed *next;
 };
 
-/* Invariants: `functions` is NULL for memory of the host only. A GPU is in the list of open GPUs while users > 0.
- * `borrowed` is accessed with the lock. */
+/* Invariants: `functions` is NULL for the CPU only. A GPU is in the list of open GPUs while users > 0. `borrowed` is
+ * protected by the lock. */
 struct bo_device {
     char name[24];
     const bo_gpu_functions *functions;
     bo_gpu *gpu;
     bo_gpu_properties properties;
     int index;
-    size_t users; /* contexts, and pieces of memory */
+    size_t users; /* number of contexts and allocations */
     pthread_mutex_t lock;
     struct bo_borrowed *borrowed;     /* memory for results */
-    const struct bo_backend *backend; /* operations of a test; NULL: those of this kind of device */
+    const struct bo_backend *backend; /* operations of a test; NULL: the default operations */
     struct bo_device *next;
 };
 
 /* Opens a GPU, or returns it if it is open. The caller releases it. */
 bo_status bo_device_open(bo_context *context, int index, bo_device **out);
-/* Number of GPUs that are open, for tests. */
+/* Number of open GPUs, for tests. */
 size_t bo_devices_open(void);
 
 #endif

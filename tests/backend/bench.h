@@ -28,7 +28,7 @@ typedef struct block {
     void *device; /* address of the data on a device, during a call */
 } block;
 
-static inline size_t block_room(const block *b)
+static inline size_t block_bytes(const block *b)
 {
     return (b->bytes + 63) / 64 * 64 + 2 * (size_t)BLOCK_GUARD;
 }
@@ -37,13 +37,13 @@ static inline block block_make(size_t bytes, unsigned char fill, unsigned char g
 {
     block b = {.bytes = bytes, .guard = guard};
     if (!bytes) return b;
-    b.memory = aligned_alloc(64, block_room(&b)), b.copy = malloc(bytes);
+    b.memory = aligned_alloc(64, block_bytes(&b)), b.copy = malloc(bytes);
     assert_true(b.memory && b.copy);
     b.data = b.memory + BLOCK_GUARD;
-    memset(b.memory, guard, block_room(&b));
+    memset(b.memory, guard, block_bytes(&b));
     memset(b.data, fill, bytes);
     ASAN_POISON_MEMORY_REGION(b.memory, BLOCK_GUARD);
-    ASAN_POISON_MEMORY_REGION(b.data + bytes, block_room(&b) - BLOCK_GUARD - bytes);
+    ASAN_POISON_MEMORY_REGION(b.data + bytes, block_bytes(&b) - BLOCK_GUARD - bytes);
     return b;
 }
 
@@ -51,19 +51,19 @@ static inline block block_make(size_t bytes, unsigned char fill, unsigned char g
 static inline void block_check(const block *b, const char *name, const char *what)
 {
     if (!b->bytes) return;
-    ASAN_UNPOISON_MEMORY_REGION(b->memory, block_room(b));
-    for (size_t i = 0; i < block_room(b); i++) {
+    ASAN_UNPOISON_MEMORY_REGION(b->memory, block_bytes(b));
+    for (size_t i = 0; i < block_bytes(b); i++) {
         bool guard = i < BLOCK_GUARD || i >= BLOCK_GUARD + b->bytes;
         if (guard && b->memory[i] != b->guard)
             fail_msg("%s: byte %td of %s was written, which has %zu", name, (ptrdiff_t)i - BLOCK_GUARD, what, b->bytes);
     }
     ASAN_POISON_MEMORY_REGION(b->memory, BLOCK_GUARD);
-    ASAN_POISON_MEMORY_REGION(b->data + b->bytes, block_room(b) - BLOCK_GUARD - b->bytes);
+    ASAN_POISON_MEMORY_REGION(b->data + b->bytes, block_bytes(b) - BLOCK_GUARD - b->bytes);
 }
 
 static inline void block_drop(block *b)
 {
-    if (b->memory) ASAN_UNPOISON_MEMORY_REGION(b->memory, block_room(b));
+    if (b->memory) ASAN_UNPOISON_MEMORY_REGION(b->memory, block_bytes(b));
     free(b->memory);
     free(b->copy);
     *b = (block){0};
@@ -106,7 +106,7 @@ static inline void bench_try(const bench *b, bo_status status, const char *what)
         fail_msg("%s: %s: %s: %s", b->c->name, what, bo_status_string(status), bo_context_error(b->context));
 }
 
-/* Operands of the case; shape() must give the same outputs as the reference. */
+/* Operands of the case; shape() must return the outputs of the reference. */
 static inline bench bench_make(bo_context *context, const bo_op *op, const op_case *c, const plain_op *plain,
                                const op_truth *t, unsigned char garbage)
 {
@@ -214,19 +214,19 @@ static inline void *bench_place(bench_device *d, size_t bytes)
 static inline void bench_upload(const bench *b, bench_device *d, block *of)
 {
     if (!of->bytes) return;
-    char *at = bench_place(d, block_room(of) + BLOCK_GUARD); /* data stays aligned to 256 */
-    ASAN_UNPOISON_MEMORY_REGION(of->memory, block_room(of));
+    char *at = bench_place(d, block_bytes(of) + BLOCK_GUARD); /* data stays aligned to 256 */
+    ASAN_UNPOISON_MEMORY_REGION(of->memory, block_bytes(of));
     of->device = at + 2 * BLOCK_GUARD;
-    bench_try(b, bo_buffer_write(b->context, d->device, at + BLOCK_GUARD, of->memory, block_room(of)), "upload");
+    bench_try(b, bo_buffer_write(b->context, d->device, at + BLOCK_GUARD, of->memory, block_bytes(of)), "upload");
 }
 
 static inline void bench_download(const bench *b, const bench_device *d, block *of)
 {
     if (!of->bytes) return;
-    bench_try(b, bo_buffer_read(b->context, d->device, of->memory, (char *)of->device - BLOCK_GUARD, block_room(of)),
+    bench_try(b, bo_buffer_read(b->context, d->device, of->memory, (char *)of->device - BLOCK_GUARD, block_bytes(of)),
               "download");
     ASAN_POISON_MEMORY_REGION(of->memory, BLOCK_GUARD);
-    ASAN_POISON_MEMORY_REGION(of->data + of->bytes, block_room(of) - BLOCK_GUARD - of->bytes);
+    ASAN_POISON_MEMORY_REGION(of->data + of->bytes, block_bytes(of) - BLOCK_GUARD - of->bytes);
 }
 
 typedef void (*bench_visit)(const bench *b, bench_device *d, block *of);
@@ -310,7 +310,7 @@ static inline void bench_call(bench *b, bench_direction direction, const char *w
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 /* Memory for one call, requested before any operand has memory; in backward the memory that forward saved is kept. */
-static inline void bench_rooms(bench *b, bool gradients, bool backward)
+static inline void bench_workspaces(bench *b, bool gradients, bool backward)
 {
     size_t saved = 0, scratch = 0;
     for (size_t k = 0; k < b->call.inputs; k++) b->call.in[k].data = NULL;
@@ -331,7 +331,7 @@ static inline void bench_forward(bench *b, bool gradients)
 {
     for (size_t k = 0; k < b->call.inputs; k++) b->call.din[k] = NULL, b->call.add[k] = false;
     for (size_t o = 0; o < b->call.outputs; o++) b->call.dout[o] = NULL;
-    bench_rooms(b, gradients, false);
+    bench_workspaces(b, gradients, false);
     for (size_t k = 0; k < b->call.inputs; k++) b->call.in[k].data = b->in[k].data;
     for (size_t o = 0; o < b->call.outputs; o++) {
         b->call.out[o].data = b->out[o].data;
@@ -340,21 +340,21 @@ static inline void bench_forward(bench *b, bool gradients)
     bench_call(b, b->op->forward, "forward");
 }
 
-/* Bit masks: requested gradients, gradients that are added to, outputs whose gradient is given. Operands that backward
- * declares as unread are absent. */
-static inline void bench_backward(bench *b, unsigned wanted, unsigned added, unsigned given)
+/* Bit masks: requested gradients, accumulated gradients, outputs with a gradient. Operands that backward declares as
+ * unread are absent. */
+static inline void bench_backward(bench *b, unsigned requested, unsigned added, unsigned given)
 {
     for (size_t k = 0; k < b->call.inputs; k++) {
-        b->call.din[k] = wanted >> k & 1 ? b->din[k].data : NULL;
+        b->call.din[k] = requested >> k & 1 ? b->din[k].data : NULL;
         b->call.add[k] = added >> k & 1;
     }
     for (size_t o = 0; o < b->call.outputs; o++) b->call.dout[o] = given >> o & 1 ? b->dout[o].data : NULL;
-    bench_rooms(b, true, true);
+    bench_workspaces(b, true, true);
     for (size_t k = 0; k < b->call.inputs; k++)
         b->call.in[k].data = b->op->reads_inputs >> k & 1 ? b->in[k].data : NULL;
     for (size_t o = 0; o < b->call.outputs; o++) {
-        bool there = b->op->reads_outputs >> o & 1 || b->op->forward_in_backward;
-        b->call.out[o].data = there ? b->out[o].data : NULL;
+        bool present = b->op->reads_outputs >> o & 1 || b->op->forward_in_backward;
+        b->call.out[o].data = present ? b->out[o].data : NULL;
         if (b->op->forward_in_backward) memset(b->out[o].data, BLOCK_POISON, b->out[o].bytes);
         block_remember(&b->out[o]);
     }

@@ -37,21 +37,21 @@ static inline void test_input(test_call *t, void *data, bo_element element, size
 /* Garbage (NaN) followed by a guard; the size is stored before it. */
 enum { TEST_GUARD = 64 };
 
-static inline void *test_room(size_t bytes)
+static inline void *test_allocate(size_t bytes)
 {
-    char *room = aligned_alloc(64, TEST_GUARD + (bytes + 63) / 64 * 64 + TEST_GUARD);
-    memcpy(room, &bytes, sizeof bytes);
-    memset(room + TEST_GUARD, 0xff, bytes + TEST_GUARD);
-    return room + TEST_GUARD;
+    char *memory = aligned_alloc(64, TEST_GUARD + (bytes + 63) / 64 * 64 + TEST_GUARD);
+    memcpy(memory, &bytes, sizeof bytes);
+    memset(memory + TEST_GUARD, 0xff, bytes + TEST_GUARD);
+    return memory + TEST_GUARD;
 }
 
-static inline void test_leave(void *room)
+static inline void test_leave(void *memory)
 {
-    if (!room) return;
+    if (!memory) return;
     size_t bytes;
-    memcpy(&bytes, (char *)room - TEST_GUARD, sizeof bytes);
-    for (size_t i = 0; i < TEST_GUARD; i++) assert_int_equal(((unsigned char *)room)[bytes + i], 0xff);
-    free((char *)room - TEST_GUARD);
+    memcpy(&bytes, (char *)memory - TEST_GUARD, sizeof bytes);
+    for (size_t i = 0; i < TEST_GUARD; i++) assert_int_equal(((unsigned char *)memory)[bytes + i], 0xff);
+    free((char *)memory - TEST_GUARD);
 }
 
 static inline test_call test_begin(bo_operation kind, const void *attributes)
@@ -68,10 +68,10 @@ static inline void test_forward(bo_context *context, test_call *t, bool gradient
     size_t saved, scratch;
     assert_ok(context, t->op->shape(context, &t->call));
     assert_ok(context, t->op->sizes(context, &t->call, gradients, &saved, &scratch));
-    t->call.saved = gradients ? test_room(saved) : NULL;
-    t->call.scratch = test_room(scratch);
+    t->call.saved = gradients ? test_allocate(saved) : NULL;
+    t->call.scratch = test_allocate(scratch);
     for (size_t i = 0; i < t->call.outputs; i++)
-        t->call.out[i].data = test_room(t->call.out[i].rows * t->call.out[i].columns * sizeof(float));
+        t->call.out[i].data = test_allocate(t->call.out[i].rows * t->call.out[i].columns * sizeof(float));
     assert_ok(context, t->op->forward(context, &t->call));
     test_leave(t->call.scratch);
     t->call.scratch = NULL;
@@ -92,7 +92,7 @@ static inline void test_backward(bo_context *context, test_call *t, const float 
         t->call.add[i] = add;
     }
     assert_ok(context, t->op->sizes(context, &t->call, true, &saved, &scratch));
-    t->call.scratch = test_room(scratch);
+    t->call.scratch = test_allocate(scratch);
     assert_ok(context, t->op->backward(context, &t->call));
     test_leave(t->call.scratch);
     t->call.scratch = NULL;

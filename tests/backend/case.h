@@ -15,12 +15,12 @@ typedef enum op_law {
     LAW_BELOW,      /* int32 below a */
     LAW_TARGETS,    /* int32 below a, every third one negative */
     LAW_NOBODY,     /* int32, all -1 */
-    LAW_PLACES,     /* int32: a, a + 1, …, back to a after b numbers (0: never) */
+    LAW_PLACES,     /* int32: a, a + 1, …, restarting at a after b elements (0: never) */
     LAW_RISING,     /* int32 from 0 to a, slowly at first, so that some are equal */
     LAW_FEW,        /* int32 below a, nearly all equal */
     LAW_CERTAIN,    /* 0 or 1 */
-    LAW_LIKE_FIRST, /* the first input, with every second number replaced by a larger one */
-    LAW_NEAR_FIRST  /* the first input with noise of standard deviation b; 0: the same numbers */
+    LAW_LIKE_FIRST, /* the first input, with every second element replaced by a larger one */
+    LAW_NEAR_FIRST  /* the first input with noise of standard deviation b; 0: no noise */
 } op_law;
 
 typedef struct op_input {
@@ -37,9 +37,9 @@ typedef struct op_case {
     op_input in[BO_OP_INPUTS];
     bo_graph_pass pass;
     bool exact;          /* outputs equal the reference rounded to float, bit by bit */
-    bool large;          /* too large to differentiate by every number: random directions and some numbers only */
+    bool large;          /* too large to differentiate by every element: random directions and some elements only */
     double step;         /* step of differences; 0: 1e-3 */
-    double canceling;    /* size of the terms of a gradient that cancel by definition: what remains is their rounding */
+    double canceling;    /* magnitude of terms of a gradient that cancel by definition and leave only rounding errors */
     unsigned moved;      /* bit mask of weights without a gradient that forward may write in training */
     unsigned constants;  /* bit mask of floats without a gradient */
     struct trial *trial; /* ATTENTION: in[] follows the trial */
@@ -95,7 +95,7 @@ static inline double op_draw(bo_rng *rng, const op_input *in, size_t i, const do
     }
 }
 
-/* Operands in double whose values are floats. */
+/* Double operands with float values. */
 static inline plain_op op_make(const op_case *c)
 {
     plain_op op = {.kind = c->op, .attributes = c->attributes, .inputs = c->inputs, .pass = &c->pass};

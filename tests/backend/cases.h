@@ -126,7 +126,7 @@ static inline void cases_rope(op_visitor visit, void *user)
     }
 }
 
-/* Inputs of a norm: x, then those that the attributes require. */
+/* Inputs of a norm: x, then the inputs required by the attributes. */
 static inline void case_norm(op_visitor visit, void *user, op_case c, bo_norm_attributes a)
 {
     c.op = BO_OPERATION_NORM, c.attributes = &a, c.inputs = 1;
@@ -199,7 +199,7 @@ static inline void cases_unary(op_visitor visit, void *user)
         c.name = CASE_NAME("function %zu from -300 to 300", f);
         c.in[0] = (op_input){.law = LAW_EVENLY, .rows = 61, .columns = 1, .a = -301, .b = 300};
         visit(user, &c);
-        if (f % 3) continue; /* the division between threads is the same for all functions */
+        if (f % 3) continue; /* all functions are divided among threads in the same way */
         c.name = CASE_NAME("function %zu, large", f), c.large = true, c.attributes = &scaled;
         c.in[0] = (op_input){.law = LAW_AWAY, .rows = 173, .columns = 129};
         visit(user, &c);

@@ -1,5 +1,5 @@
-/* Test cases of attention with their reference: trials of tests/attention, whose float64 reference has its own
- * gradients, which are checked against differences there. */
+/* Test cases of attention with their reference: trials of tests/attention. Their float64 reference has analytic
+ * gradients, which are checked against finite differences there. */
 #ifndef BO_TEST_BACKEND_CASES_ATTENTION_H
 #define BO_TEST_BACKEND_CASES_ATTENTION_H
 
@@ -54,7 +54,7 @@ static inline void attention_copy(truth_array *a, const double *from, size_t sha
     memcpy(truth_slot(a, shake), from, a->rows * a->columns * sizeof *from);
 }
 
-/* By the reference for attention, with its own perturbation. */
+/* Uses the reference of attention and its perturbation. */
 static inline op_truth attention_truth(const op_case *c, const trial *t, const plain_op *op)
 {
     op_truth found = truth_begin(c, op);
@@ -67,11 +67,12 @@ static inline op_truth attention_truth(const op_case *c, const trial *t, const p
             attention_copy(&found.gradient[0][k], a->gradient[attention_input(t, k)], shake);
     }
     verify_drop(&verdict);
-    truth_rooms(&found, t->queries_total * t->d->heads / t->d->key_heads, 0);
+    truth_tolerances(&found, t->queries_total * t->d->heads / t->d->key_heads, 0);
     return found;
 }
 
-/* Converts a trial in layout TOKENS_FIRST to a case. `lengths`: given by the pass instead of the attributes. */
+/* Converts a trial in layout TOKENS_FIRST to a case. `lengths`: sequence lengths come from the pass instead of the
+ * attributes. */
 static inline void attention_check(harness *h, const trial_desc *desc, bool lengths)
 {
     const bo_op *op = bo_backend_of(h->device)->ops[BO_OPERATION_ATTENTION];
@@ -88,7 +89,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
     plain_op plain = attention_plain(&t, &attributes);
     if (harness_supports(h->contexts[0], op, &plain)) {
         op_truth found = attention_truth(&c, &t, &plain);
-        harness_judge(h, op, &c, &plain, &found);
+        harness_compare(h, op, &c, &plain, &found);
         truth_drop(&found);
         h->cases++;
     }
@@ -98,7 +99,7 @@ static inline void attention_check(harness *h, const trial_desc *desc, bool leng
 
 /* ---- the cases --------------------------------------------------------------------------------------------------- */
 
-/* The named preset with the requested number of features; fewer if the map determines their number. */
+/* The named preset with the requested number of features; fewer if the map fixes their number. */
 static inline bo_attention_desc attention_preset(bo_context *context, const char *name, bo_attention_desc desc)
 {
     bo_attention *attention = NULL;
@@ -164,7 +165,7 @@ static inline void cases_attention_extremes(harness *h)
 }
 
 /* Queries of one stream and keys of another: every preset with a causal mask, which reads the source into states, and
- * without if the kind supports it; sequences without queries, without keys, and with different numbers of both. */
+ * without mask if the kind supports it; sequences without queries, without keys, and with different numbers of both. */
 static inline void cases_attention_across(harness *h)
 {
     static const size_t queries[] = {5, 0, 1, 9, 3}, keys[] = {2, 4, 7, 0, 70};

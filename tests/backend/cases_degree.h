@@ -5,15 +5,15 @@
 #include "features/enums.h"
 #include "cases.h"
 
-/* One number, one per column, one per row. */
+/* One value, one per column, one per row. */
 static inline void cases_scale(op_visitor visit, void *user)
 {
-    static const char *const words[] = {"one number", "columns", "rows"};
+    static const char *const labels[] = {"one number", "columns", "rows"};
     char name[128];
     for (size_t n = 0; n <= CASE_SIZES; n++)
         for (size_t by = 0; by < 3; by++) {
             size_t rows = n < CASE_SIZES ? case_sizes[n][0] : 233, columns = n < CASE_SIZES ? case_sizes[n][1] : 131;
-            op_case c = {.name = CASE_NAME("scale %zu x %zu by %s", rows, columns, words[by]),
+            op_case c = {.name = CASE_NAME("scale %zu x %zu by %s", rows, columns, labels[by]),
                          .op = BO_OPERATION_SCALE,
                          .inputs = 2,
                          .in = {{.rows = rows, .columns = columns},
@@ -24,7 +24,7 @@ static inline void cases_scale(op_visitor visit, void *user)
         }
 }
 
-/* One to four factors, plain and in powers; numbers near 0 and of either sign. */
+/* One to four factors, plain and in powers; values near 0 of both signs. */
 static inline void cases_product(op_visitor visit, void *user)
 {
     static const bo_product_attributes powers[] = {
@@ -40,7 +40,7 @@ static inline void cases_product(op_visitor visit, void *user)
                              .attributes = &powers[p],
                              .inputs = factors,
                              .large = n == CASE_SIZES,
-                             .step = 1e-4, /* derivatives of powers of small numbers are large */
+                             .step = 1e-4, /* derivatives of powers of small values are large */
                              .seed = 11 * n + factors};
                 if (c.large && (factors + p) % 3) continue;
                 for (size_t k = 0; k < factors; k++)
@@ -72,7 +72,7 @@ static inline void case_features(op_visitor visit, void *user, bo_context *conte
     bo_features_destroy(features);
 }
 
-/* Every function, the draw without a matrix, length scales; more rows than one task takes. */
+/* Every function, the draw without a matrix, length scales; more rows than one task processes. */
 static inline void cases_features(op_visitor visit, void *user)
 {
     static const struct {

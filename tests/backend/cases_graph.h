@@ -1,4 +1,4 @@
-/* Test cases of operations on graphs, and of operations that move numbers or add noise. */
+/* Test cases of operations on graphs, and of operations that move elements or add noise. */
 #ifndef BO_TEST_BACKEND_CASES_GRAPH_H
 #define BO_TEST_BACKEND_CASES_GRAPH_H
 
@@ -38,7 +38,7 @@ static inline void cases_concat(op_visitor visit, void *user)
         }
 }
 
-/* Numbers far enough apart that a difference does not change which one is the largest. */
+/* Values far enough apart that a finite difference does not change the argmax. */
 static inline void cases_aggregate(op_visitor visit, void *user)
 {
     static const struct {

@@ -6,7 +6,7 @@
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
-/* Images of size[0] x size[1] (width 0: given by a pass or `tokens`), their windows and channels. */
+/* Images of size[0] x size[1] (width 0: from the pass or `tokens`), their windows and channels. */
 typedef struct grid_case {
     size_t images, size[2], kernel[2], stride[2], before[2], after[2];
     size_t in, out, groups;
@@ -71,7 +71,7 @@ static inline void cases_convolution(op_visitor visit, void *user)
     }
 }
 
-/* Windows within sequences: of a fixed number of tokens, or of lengths that a pass gives. */
+/* Windows within sequences with a fixed number of tokens, or with lengths from a pass. */
 static inline void cases_causal_convolution(op_visitor visit, void *user)
 {
     static const size_t lengths[] = {3, 0, 5, 1}, long_lengths[] = {1, 290, 2, 610};
@@ -116,7 +116,7 @@ static inline void cases_pool(op_visitor visit, void *user)
                          .op = BO_OPERATION_POOL,
                          .attributes = &a,
                          .inputs = 1,
-                         /* far enough apart that the step of a difference does not change the maximum */
+                         /* far enough apart that the step of a finite difference does not change the maximum */
                          .in = {{.rows = g->images * g->size[0] * g->size[1], .columns = g->in, .a = 5000}},
                          .large = g->large,
                          .exact = kind == BO_POOL_KIND_MAX,

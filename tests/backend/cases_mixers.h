@@ -64,18 +64,19 @@ static inline void cases_recurrent(op_visitor visit, void *user)
 
 /* ---- MIX --------------------------------------------------------------------------------------------------------- */
 
-static inline op_case case_mix(const bo_mix_attributes *a, size_t rows, size_t columns, size_t most)
+static inline op_case case_mix(const bo_mix_attributes *a, size_t rows, size_t columns, size_t max_tokens)
 {
-    return (op_case){.op = BO_OPERATION_MIX,
-                     .attributes = a,
-                     .inputs = 2,
-                     .in = {{.rows = rows, .columns = columns}, {.rows = a->heads * most, .columns = most}}};
+    return (op_case){
+        .op = BO_OPERATION_MIX,
+        .attributes = a,
+        .inputs = 2,
+        .in = {{.rows = rows, .columns = columns}, {.rows = a->heads * max_tokens, .columns = max_tokens}}};
 }
 
 static inline void cases_mix(op_visitor visit, void *user)
 {
     static const struct {
-        size_t sequences, tokens, most, heads, dim;
+        size_t sequences, tokens, max_tokens, heads, dim;
         bool large;
     } shapes[] = {{1, 1, 1, 1, 1, false},  {2, 3, 4, 2, 3, false},   {3, 5, 5, 1, 2, false},
                   {2, 33, 40, 3, 5, true}, {1, 70, 70, 2, 17, true}, {3, 100, 130, 1, 4, true}};
@@ -84,9 +85,10 @@ static inline void cases_mix(op_visitor visit, void *user)
         bo_mix_attributes a = {.causal = causal};
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             a.sequences = (bo_sequences){.tokens = shapes[i].tokens}, a.heads = shapes[i].heads;
-            op_case c = case_mix(&a, shapes[i].sequences * shapes[i].tokens, a.heads * shapes[i].dim, shapes[i].most);
+            op_case c =
+                case_mix(&a, shapes[i].sequences * shapes[i].tokens, a.heads * shapes[i].dim, shapes[i].max_tokens);
             c.name = CASE_NAME("mix, causal %d, %zu x %zu of %zu tokens, %zu heads of %zu", causal, shapes[i].sequences,
-                               shapes[i].tokens, shapes[i].most, a.heads, shapes[i].dim);
+                               shapes[i].tokens, shapes[i].max_tokens, a.heads, shapes[i].dim);
             c.large = shapes[i].large, c.seed = i;
             visit(user, &c);
         }

@@ -25,7 +25,7 @@ static inline void cases_round(op_visitor visit, void *user)
                              .large = n == CASE_SIZES,
                              .step = 1e-3 * sizes[s],
                              .seed = n};
-                if (n == CASE_SIZES && s > 0) continue; /* the division between threads is the same for all sizes */
+                if (n == CASE_SIZES && s > 0) continue; /* all sizes are divided among threads in the same way */
                 visit(user, &c);
             }
 }

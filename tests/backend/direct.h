@@ -7,15 +7,15 @@
 #include "testing.h"
 #include "backend/backend.h"
 
-/* allowed: number of allocations that may still succeed */
-typedef struct direct_purse {
+/* allowed: number of remaining allocations that succeed */
+typedef struct direct_arena {
     long allowed;
-} direct_purse;
+} direct_arena;
 
 static inline void *direct_allocate(void *user, size_t bytes)
 {
-    direct_purse *purse = user;
-    return purse->allowed-- > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+    direct_arena *arena = user;
+    return arena->allowed-- > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
 }
 
 static inline void direct_release(void *user, void *block)
@@ -24,10 +24,10 @@ static inline void direct_release(void *user, void *block)
     free(block);
 }
 
-static inline bo_context *direct_context(int threads, const char *isa, direct_purse *purse)
+static inline bo_context *direct_context(int threads, const char *isa, direct_arena *arena)
 {
-    *purse = (direct_purse){.allowed = 1000};
-    bo_context_desc desc = {.threads = threads, .isa = isa, .allocator = {direct_allocate, direct_release, purse}};
+    *arena = (direct_arena){.allowed = 1000};
+    bo_context_desc desc = {.threads = threads, .isa = isa, .allocator = {direct_allocate, direct_release, arena}};
     bo_context *context = NULL;
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);
     const char *device = getenv("BOCHNER_TEST_DEVICE");
@@ -56,16 +56,16 @@ static inline bo_tensor direct_operand(size_t rows, size_t columns, uint64_t str
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-enum { DIRECT_GUARD = 64, DIRECT_MOST = 2 * (BO_OP_INPUTS + BO_OP_OUTPUTS) + 2 };
+enum { DIRECT_GUARD = 64, DIRECT_MAX = 2 * (BO_OP_INPUTS + BO_OP_OUTPUTS) + 2 };
 
-/* Copies of what a call uses in memory of the backend; on the CPU its memory is used directly. */
+/* Copies of the operands of a call in backend memory; on the CPU the operands are used directly. */
 typedef struct direct_copies {
     bo_context *context;
     size_t count;
     struct direct_copy {
         void *host, *device;
         size_t bytes;
-    } all[DIRECT_MOST];
+    } all[DIRECT_MAX];
 } direct_copies;
 
 static inline void *direct_enter(direct_copies *copies, const void *host, size_t bytes)
@@ -91,34 +91,34 @@ static inline void direct_leave(direct_copies *copies)
 }
 
 /* Forward or backward with scratch of the requested size and no allocation allowed. */
-static inline bo_status direct_run(bo_context *context, direct_purse *purse, const bo_op *op, bo_op_call *call,
+static inline bo_status direct_run(bo_context *context, direct_arena *arena, const bo_op *op, bo_op_call *call,
                                    bool backward)
 {
     size_t saved, scratch;
     assert_int_equal(op->sizes(context, call, backward, &saved, &scratch), BO_OK);
-    char *room = aligned_alloc(64, (scratch + 63) / 64 * 64 + DIRECT_GUARD), *kept = malloc(saved + 1);
-    memset(room, 0x7f, scratch + DIRECT_GUARD);
+    char *workspace = aligned_alloc(64, (scratch + 63) / 64 * 64 + DIRECT_GUARD), *kept = malloc(saved + 1);
+    memset(workspace, 0x7f, scratch + DIRECT_GUARD);
     direct_copies copies = {.context = context};
-    bo_op_call own = *call;
-    own.scratch = direct_enter(&copies, room, scratch + DIRECT_GUARD);
-    own.saved = direct_enter(&copies, kept, saved + 1);
+    bo_op_call copy = *call;
+    copy.scratch = direct_enter(&copies, workspace, scratch + DIRECT_GUARD);
+    copy.saved = direct_enter(&copies, kept, saved + 1);
     for (size_t i = 0; i < call->inputs; i++) {
         const size_t bytes = call->in[i].rows * call->in[i].columns * 4;
-        own.in[i].data = direct_enter(&copies, call->in[i].data, bytes);
-        own.din[i] = direct_enter(&copies, call->din[i], bytes);
+        copy.in[i].data = direct_enter(&copies, call->in[i].data, bytes);
+        copy.din[i] = direct_enter(&copies, call->din[i], bytes);
     }
     for (size_t i = 0; i < call->outputs; i++) {
         const size_t bytes = call->out[i].rows * call->out[i].columns * 4;
-        own.out[i].data = direct_enter(&copies, call->out[i].data, bytes);
-        own.dout[i] = direct_enter(&copies, call->dout[i], bytes);
+        copy.out[i].data = direct_enter(&copies, call->out[i].data, bytes);
+        copy.dout[i] = direct_enter(&copies, call->dout[i], bytes);
     }
-    long allowed = purse->allowed;
-    purse->allowed = 0;
-    bo_status status = (backward ? op->backward : op->forward)(context, &own);
-    purse->allowed = allowed;
+    long allowed = arena->allowed;
+    arena->allowed = 0;
+    bo_status status = (backward ? op->backward : op->forward)(context, &copy);
+    arena->allowed = allowed;
     direct_leave(&copies);
-    for (size_t i = 0; i < DIRECT_GUARD; i++) assert_int_equal(room[scratch + i], 0x7f);
-    free(room), free(kept);
+    for (size_t i = 0; i < DIRECT_GUARD; i++) assert_int_equal(workspace[scratch + i], 0x7f);
+    free(workspace), free(kept);
     return status;
 }
 

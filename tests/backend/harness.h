@@ -38,11 +38,11 @@ static inline void harness_outputs(const bench *b, const op_truth *t, const char
         const truth_array *a = &t->out[o];
         const float *found = (const float *)b->out[o].data;
         for (size_t i = 0; i < a->rows * a->columns; i++) {
-            double room = b->c->exact ? 0 : a->room[i],
+            double tolerance = b->c->exact ? 0 : a->tolerance[i],
                    expected = b->c->exact ? (double)(float)a->value[i] : a->value[i];
-            if (!(fabs((double)found[i] - expected) <= room))
+            if (!(fabs((double)found[i] - expected) <= tolerance))
                 fail_msg("%s: output %zu, row %zu, column %zu %s: found %.9g, expected %.9g within %.3g", b->c->name, o,
-                         i / a->columns, i % a->columns, when, (double)found[i], expected, room);
+                         i / a->columns, i % a->columns, when, (double)found[i], expected, tolerance);
         }
     }
 }
@@ -60,12 +60,12 @@ static inline void harness_gradient_elements(const bench *b, const op_truth *t, 
     const float *found = (const float *)b->din[k].data;
     size_t columns = t->gradient[0][k].columns;
     for (size_t i = 0; i < t->gradient[0][k].rows * columns; i++) {
-        double before = harness_before(t, k, i, added), expected = before, room = 0x1p-22 * fabs(before);
+        double before = harness_before(t, k, i, added), expected = before, tolerance = 0x1p-22 * fabs(before);
         for (size_t o = 0; o < t->outputs; o++)
-            if (given >> o & 1) expected += t->gradient[o][k].value[i], room += t->gradient[o][k].room[i];
-        if (isnan(expected) ? !isfinite(found[i]) : !(fabs((double)found[i] - expected) <= room))
+            if (given >> o & 1) expected += t->gradient[o][k].value[i], tolerance += t->gradient[o][k].tolerance[i];
+        if (isnan(expected) ? !isfinite(found[i]) : !(fabs((double)found[i] - expected) <= tolerance))
             fail_msg("%s: gradient of input %zu, row %zu, column %zu %s: found %.9g, expected %.9g within %.3g",
-                     b->c->name, k, i / columns, i % columns, when, (double)found[i], expected, room);
+                     b->c->name, k, i / columns, i % columns, when, (double)found[i], expected, tolerance);
     }
 }
 
@@ -75,31 +75,31 @@ static inline void harness_gradient_directions(const bench *b, const op_truth *t
     const float *found = (const float *)b->din[k].data;
     for (size_t d = 0; d < t->directions; d++) {
         const truth_direction *direction = &t->direction[k][d];
-        double sum = 0, expected = 0, room = 0, rounding = 0;
+        double sum = 0, expected = 0, tolerance = 0, rounding = 0;
         for (size_t i = 0; i < t->gradient[0][k].rows * t->gradient[0][k].columns; i++) {
             double before = harness_before(t, k, i, added);
             sum += direction->u[i] * ((double)found[i] - before);
             rounding += pow(0x1p-22 * direction->u[i] * before, 2);
         }
         for (size_t o = 0; o < t->outputs; o++)
-            if (given >> o & 1) expected += direction->along[o].value[0], room += direction->along[o].room[0];
-        room += 4 * sqrt(rounding);
-        if (!(fabs(sum - expected) <= room))
+            if (given >> o & 1) expected += direction->along[o].value[0], tolerance += direction->along[o].tolerance[0];
+        tolerance += 4 * sqrt(rounding);
+        if (!(fabs(sum - expected) <= tolerance))
             fail_msg("%s: gradient of input %zu along direction %zu %s: found %.9g, expected %.9g within %.3g",
-                     b->c->name, k, d, when, sum, expected, room);
+                     b->c->name, k, d, when, sum, expected, tolerance);
     }
 }
 
 /* One backward call and a check of everything that it should have written; bit masks as in bench_backward. */
-static inline void harness_backward(bench *b, const op_truth *t, unsigned wanted, unsigned added, unsigned given,
+static inline void harness_backward(bench *b, const op_truth *t, unsigned requested, unsigned added, unsigned given,
                                     const char *when)
 {
     for (size_t k = 0; k < t->inputs; k++)
         for (size_t i = 0; i < b->din[k].bytes / sizeof(float); i++)
             ((float *)b->din[k].data)[i] = added >> k & 1 ? (float)harness_before(t, k, i, true) : NAN;
-    bench_backward(b, wanted, added, given);
+    bench_backward(b, requested, added, given);
     for (size_t k = 0; k < t->inputs; k++) {
-        if (!t->has[k] || !(wanted >> k & 1)) continue;
+        if (!t->has[k] || !(requested >> k & 1)) continue;
         harness_gradient_elements(b, t, k, added >> k & 1, given, when);
         harness_gradient_directions(b, t, k, added >> k & 1, given, when);
     }
@@ -140,7 +140,7 @@ static inline void harness_same_bits(const block *a, const block *b, const char 
     if (a->bytes && memcmp(a->data, b->data, a->bytes)) fail_msg("%s: %s", name, what);
 }
 
-/* Another number of threads and other garbage in scratch give the same bits. */
+/* Results are bitwise equal for another number of threads and other garbage in the workspace. */
 static inline void harness_threads(const bench *first, bo_context *context, const plain_op *plain, const op_truth *t)
 {
     bench b = bench_make(context, first->op, first->c, plain, t, 0x3C);
@@ -165,8 +165,8 @@ static inline void harness_passes(const bench *b, const op_truth *t)
     }
 }
 
-static inline void harness_judge(harness *h, const bo_op *op, const op_case *c, const plain_op *plain,
-                                 const op_truth *t)
+static inline void harness_compare(harness *h, const bo_op *op, const op_case *c, const plain_op *plain,
+                                   const op_truth *t)
 {
     unsigned all = harness_all(t), outputs = (1U << t->outputs) - 1;
     bench b = bench_make(h->contexts[0], op, c, plain, t, 0xFF);
@@ -177,7 +177,8 @@ static inline void harness_judge(harness *h, const bo_op *op, const op_case *c, 
     harness_outputs(&b, t, "without gradients");
     for (size_t o = 0; o < t->outputs; o++) block_remember(&b.out[o]);
     bench_forward(&b, true);
-    for (size_t o = 0; o < t->outputs; o++) block_same(&b.out[o], c->name, "an output, once gradients were wanted,");
+    for (size_t o = 0; o < t->outputs; o++)
+        block_same(&b.out[o], c->name, "an output, after gradients were requested,");
     harness_outputs(&b, t, "with gradients");
     harness_subsets(&b, t);
     harness_backward(&b, t, all, 0, outputs, "overwritten");
@@ -185,7 +186,7 @@ static inline void harness_judge(harness *h, const bo_op *op, const op_case *c, 
     bench_drop(&b);
 }
 
-/* Random numbers are the choice of an operation: masks are read from ones, additive noise from zeros. */
+/* Random values are implementation-defined: masks are recovered from inputs of ones, additive noise from zeros. */
 static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c)
 {
     size_t count = c->in[0].rows * c->in[0].columns;
@@ -207,7 +208,7 @@ static inline double *harness_mask(harness *h, const bo_op *op, const op_case *c
     return mask;
 }
 
-/* False if the backend refuses a case by name: devices lack some kinds. */
+/* Returns false if the backend does not support a case; devices lack some kinds. */
 static inline bool harness_supports(bo_context *context, const bo_op *op, const plain_op *plain)
 {
     bo_op_call call = {.attributes = plain->attributes, .inputs = plain->inputs};
@@ -221,7 +222,7 @@ static inline void harness_run(harness *h, const bo_op *op, const op_case *c, co
     bool draws = (c->op == BO_OPERATION_DROPOUT || c->op == BO_OPERATION_NOISE) && c->pass.training;
     double *mask = draws ? harness_mask(h, op, c) : NULL;
     op_truth t = truth_make(c, mask);
-    harness_judge(h, op, c, plain, &t);
+    harness_compare(h, op, c, plain, &t);
     truth_drop(&t);
     free(mask);
     h->cases++;

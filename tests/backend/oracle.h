@@ -1,13 +1,13 @@
-/* Reference for every operation of a backend except attention: its definition in backend.h, as loops in double. Nothing
- * is shared with the library. There are no gradients: differences of these functions are the reference for gradients
- * (truth.h). */
+/* Reference for every operation of a backend except attention: its definition in backend.h, as loops in double. No code
+ * is shared with the library. There are no gradients: finite differences of these functions are the reference for
+ * gradients (truth.h). */
 #ifndef BO_TEST_BACKEND_ORACLE_H
 #define BO_TEST_BACKEND_ORACLE_H
 
 #include "testing.h"
 #include "backend/backend.h"
 
-/* rows x columns numbers: `x`, or for int32 `index`. */
+/* rows x columns elements: `x`, or for int32 `index`. */
 typedef struct plain_tensor {
     bo_element element;
     size_t rows, columns;
@@ -15,8 +15,8 @@ typedef struct plain_tensor {
     int32_t *index;
 } plain_tensor;
 
-/* One operation with its operands. `mask` belongs to dropout, whose choice is arbitrary: 0 or 1 for each number (NULL:
- * all 1). The other fields belong to attention, with its own perturbation (tests/attention/oracle_features.h); 0:
+/* One operation with its operands. `mask` belongs to dropout, whose random choice is arbitrary: 0 or 1 for each element
+ * (NULL: all 1). The other fields belong to attention and its perturbation (tests/attention/oracle_features.h); 0:
  * none. */
 typedef struct plain_op {
     bo_operation kind;
@@ -30,10 +30,10 @@ typedef struct plain_op {
     uint64_t seed;
     bool smooth; /* for differences: rounding is the identity */
     const double
-        *still[BO_OP_INPUTS]; /* for differences: the numbers of an input that is moved, before; NULL: it is not */
+        *still[BO_OP_INPUTS]; /* for finite differences: the original values of a shifted input; NULL: not shifted */
 } plain_op;
 
-/* Lengths of the sequences of the stream or of the source; NULL: the pass has none. */
+/* Lengths of the sequences of the stream or of the source; NULL: the pass has no lengths. */
 static inline const size_t *plain_lengths(const plain_op *op, bool source)
 {
     if (!op->pass) return NULL;
@@ -57,7 +57,7 @@ static inline double plain_at(const plain_tensor *tensor, size_t row, size_t col
     return tensor->x[row * tensor->columns + column];
 }
 
-/* ---- functions of one number ------------------------------------------------------------------------------------- */
+/* ---- scalar functions ------------------------------------------------------------------------------------- */
 
 /* log(1 + exp(x)) without overflow. */
 static inline double plain_softplus(double x)
@@ -264,7 +264,7 @@ static inline double plain_divergence(size_t count, const double *p, const doubl
     return sum;
 }
 
-/* The logits of a row x. still: those of a constant, which do not move with W and b. */
+/* The logits of a row x. still: logits of a constant, which do not move with W and b. */
 static inline void plain_logits(const plain_op *op, const double *x, bool still, double *logits)
 {
     const bo_cross_entropy_attributes *a = op->attributes;
@@ -289,9 +289,9 @@ static inline void plain_cross_entropy(plain_op *op)
         op->out[1].x[r] = 0;
         if (target < 0) continue;
         plain_logits(op, x->x + r * x->columns, false, logits);
-        double wanted = (1 - a->smoothing) * logits[target];
-        for (size_t v = 0; v < w->rows; v++) wanted += a->smoothing / (double)w->rows * logits[v];
-        double loss = (1 - a->teacher) * (plain_log_sum(w->rows, logits) - wanted);
+        double expected = (1 - a->smoothing) * logits[target];
+        for (size_t v = 0; v < w->rows; v++) expected += a->smoothing / (double)w->rows * logits[v];
+        double loss = (1 - a->teacher) * (plain_log_sum(w->rows, logits) - expected);
         if (a->teacher > 0) {
             plain_logits(op, teacher->x + r * x->columns, true, taught);
             loss += a->teacher * plain_divergence(w->rows, logits, taught);
@@ -341,7 +341,7 @@ static inline void plain_loss(plain_op *op)
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
-/* Rows and columns of the outputs and their number; the default is one output with the shape of the first input. */
+/* Number and shapes of the outputs; the default is one output with the shape of the first input. */
 static inline void plain_shape_embed(plain_op *op)
 {
     op->out[0].columns = op->in[1].columns;
@@ -381,10 +381,10 @@ static inline void plain_shape_linear(plain_op *op)
 typedef void (*plain_forward_fn)(plain_op *op);
 
 typedef struct plain_known {
-    plain_forward_fn forward, shape; /* shape NULL: that of the first input */
+    plain_forward_fn forward, shape; /* shape NULL: the shape of the first input */
 } plain_known;
 
-/* One line per operation; attention has its own reference. */
+/* One line per operation; attention has a separate reference. */
 static inline const plain_known *plain_known_of(bo_operation kind)
 {
     static const plain_known all[BO_OPERATION_COUNT] = {

@@ -65,7 +65,7 @@ static inline double *plain_queries(const plain_head *h)
     return q;
 }
 
-/* One gate per token (GLA: and channel): as given, or one number for all; NULL: none. */
+/* One gate per token (GLA: and channel): from the input, or one constant; NULL: no gate. */
 static inline double *plain_gates(const plain_head *h)
 {
     const plain_tensor *given = plain_given(h->op, BO_ATTENTION_GIVEN_LOG_GATE);
@@ -78,13 +78,13 @@ static inline double *plain_gates(const plain_head *h)
     return gates;
 }
 
-/* The same for every call, so that a perturbed result is still a smooth function of the operands. */
+/* Equal for every call, so a perturbed result is still a smooth function of the operands. */
 static inline oracle_noise plain_head_noise(const plain_head *h)
 {
     return (oracle_noise){h->op->noise, 0x9e3779b97f4a7c15 * (h->op->seed + 1) + h->key_head + h->first};
 }
 
-static inline void plain_ask_weights(const plain_head *h)
+static inline void plain_read_weights(const plain_head *h)
 {
     const bo_attention_attributes *a = h->op->attributes;
     oracle_head o = {.context = h->op->context,
@@ -103,7 +103,7 @@ static inline void plain_ask_weights(const plain_head *h)
     oracle_compute(&o);
 }
 
-static inline void plain_ask_memory(const plain_head *h)
+static inline void plain_read_memory(const plain_head *h)
 {
     const bo_attention_attributes *a = h->op->attributes;
     memory_head m = {.desc = h->d, .group = h->group, .queries = h->tokens, .keys = h->keys, .read_only = a->cross};
@@ -112,7 +112,7 @@ static inline void plain_ask_memory(const plain_head *h)
     memory_compute(&m);
 }
 
-static inline void plain_ask_head(plain_head *h)
+static inline void plain_read_head(plain_head *h)
 {
     size_t dim = h->d->dim, value = h->d->value_dim, width = h->d->heads * value;
     const plain_tensor *beta = plain_given(h->op, BO_ATTENTION_GIVEN_BETA);
@@ -120,7 +120,7 @@ static inline void plain_ask_head(plain_head *h)
     h->v = plain_cut(h, &h->op->in[2], h->key_head * value, value);
     h->log_gate = plain_gates(h), h->beta = beta ? plain_cut(h, beta, h->key_head, 1) : NULL;
     h->out = plain_zeros(h->group * h->tokens * value);
-    if (h->tokens) (trial_is_memory(h->d) ? plain_ask_memory : plain_ask_weights)(h);
+    if (h->tokens) (trial_is_memory(h->d) ? plain_read_memory : plain_read_weights)(h);
     for (size_t g = 0; g < h->group; g++)
         for (size_t r = 0; r < h->tokens; r++)
             memcpy(h->op->out[0].x + (h->first + r) * width + (h->key_head * h->group + g) * value,
@@ -141,7 +141,7 @@ static inline void plain_attention(plain_op *op)
         plain_head head = {.op = op, .d = d, .group = d->heads / d->key_heads, .first = first, .first_key = key};
         head.tokens = lengths ? lengths[s] : tokens;
         head.keys = sources ? sources[s] : a->cross ? keys : tokens;
-        for (head.key_head = 0; head.key_head < d->key_heads; head.key_head++) plain_ask_head(&head);
+        for (head.key_head = 0; head.key_head < d->key_heads; head.key_head++) plain_read_head(&head);
         first += head.tokens, key += head.keys;
     }
 }

@@ -24,14 +24,14 @@ static inline void plain_product(plain_op *op)
     }
 }
 
-/* The map has its own float64 reference, which tests/features compares with closed forms. */
+/* The map has a separate float64 reference, which tests/features compares with closed forms. */
 static inline void plain_features(plain_op *op)
 {
     const bo_features_attributes *a = op->attributes;
-    bo_context *own = op->context ? NULL : test_context(1), *context = own ? own : op->context;
+    bo_context *created = op->context ? NULL : test_context(1), *context = created ? created : op->context;
     assert_ok(context, bo_features_apply_f64(context, a->features, op->in[0].rows, op->in[0].x, op->in[0].columns,
                                              op->out[0].x, op->out[0].columns));
-    bo_context_destroy(own);
+    bo_context_destroy(created);
 }
 
 static inline void plain_shape_features(plain_op *op)

@@ -1,4 +1,4 @@
-/* References for operations on graphs, and for operations that move numbers or add noise. Part of oracle.h. */
+/* References for operations on graphs, and for operations that move elements or add noise. Part of oracle.h. */
 #ifndef BO_TEST_BACKEND_ORACLE_GRAPH_H
 #define BO_TEST_BACKEND_ORACLE_GRAPH_H
 
@@ -30,19 +30,19 @@ static inline void plain_shape_concat(plain_op *op)
     for (size_t i = 0; i < op->inputs; i++) op->out[0].columns += op->in[i].columns;
 }
 
-/* Without dropout of edges, which has its own test. */
+/* Without dropout of edges, which has a separate test. */
 static inline double plain_aggregate_at(const plain_op *op, size_t target, size_t column)
 {
     const bo_aggregate_attributes *a = op->attributes;
     const int32_t *first = op->in[1].index;
-    double sum = 0, most = -INFINITY;
+    double sum = 0, largest = -INFINITY;
     for (int32_t e = first[target]; e < first[target + 1]; e++) {
         double x = plain_at(&op->in[0], (size_t)op->in[2].index[e], column);
         sum += x;
-        most = fmax(most, x);
+        largest = fmax(largest, x);
     }
     if (first[target] == first[target + 1]) return 0;
-    if (a->kind == BO_AGGREGATE_MAX) return most;
+    if (a->kind == BO_AGGREGATE_MAX) return largest;
     return a->kind == BO_AGGREGATE_SUM ? sum : sum / (double)(first[target + 1] - first[target]);
 }
 

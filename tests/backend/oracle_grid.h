@@ -77,7 +77,7 @@ static inline void plain_shape_convolution(plain_op *op)
     op->out[0].columns = op->in[1].rows;
 }
 
-/* One number of y. */
+/* One element of y. */
 static inline double plain_pooled(const plain_op *op, size_t place, size_t channel)
 {
     const bo_pool_attributes *a = op->attributes;

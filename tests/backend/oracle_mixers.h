@@ -81,13 +81,13 @@ static inline void plain_recurrent(plain_op *op)
 static inline void plain_mix(plain_op *op)
 {
     const bo_mix_attributes *a = op->attributes;
-    const size_t columns = op->in[0].columns, most = op->in[1].columns, dim = columns / (a->heads ? a->heads : 1);
+    const size_t columns = op->in[0].columns, max_tokens = op->in[1].columns, dim = columns / (a->heads ? a->heads : 1);
     for (size_t i = 0, first = 0, tokens; plain_sequence(op, &a->sequences, i, first, &tokens); i++) {
         for (size_t t = 0; t < tokens; t++)
             for (size_t c = 0; c < columns; c++) {
                 double sum = 0;
                 for (size_t s = 0; s < (a->causal ? t + 1 : tokens); s++)
-                    sum += plain_at(&op->in[1], c / dim * most + t, s) * plain_at(&op->in[0], first + s, c);
+                    sum += plain_at(&op->in[1], c / dim * max_tokens + t, s) * plain_at(&op->in[0], first + s, c);
                 op->out[0].x[(first + t) * columns + c] = sum;
             }
         first += tokens;

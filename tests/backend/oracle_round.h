@@ -2,10 +2,10 @@
 #ifndef BO_TEST_BACKEND_ORACLE_ROUND_H
 #define BO_TEST_BACKEND_ORACLE_ROUND_H
 
-/* Number of fraction bits, exponent of the smallest normal number, largest number. */
+/* Number of fraction bits, exponent of the smallest normal value, largest value. */
 typedef struct plain_format {
-    int mantissa, least;
-    double most;
+    int mantissa, min_exponent;
+    double max;
 } plain_format;
 
 static inline plain_format plain_format_of(bo_small_float kind)
@@ -23,9 +23,9 @@ static inline double plain_rounded(bo_small_float kind, double x)
     plain_format f = plain_format_of(kind);
     int exponent;
     frexp(x, &exponent); /* |x| in [2^(exponent - 1), 2^exponent) */
-    int power = (exponent - 1 > f.least ? exponent - 1 : f.least) - f.mantissa;
+    int power = (exponent - 1 > f.min_exponent ? exponent - 1 : f.min_exponent) - f.mantissa;
     double y = isinf(x) ? x : ldexp(nearbyint(ldexp(x, -power)), power);
-    return fabs(y) > f.most ? copysign(f.most, x) : y;
+    return fabs(y) > f.max ? copysign(f.max, x) : y;
 }
 
 static inline void plain_round(plain_op *op)

@@ -45,14 +45,14 @@ static inline void plain_low_rank(const plain_op *op, size_t channel, size_t ran
 {
     const plain_tensor *p = &op->in[4], *q = &op->in[5];
     double factor = plain_shrinking(p, channel) * plain_shrinking(q, channel);
-    double *room = plain_zeros(s->size);
-    for (size_t n = 0; n < s->size; n++) room[n] = sqrt(1 - cabs(s->a[n * s->size + n]));
+    double *root = plain_zeros(s->size);
+    for (size_t n = 0; n < s->size; n++) root[n] = sqrt(1 - cabs(s->a[n * s->size + n]));
     for (size_t n = 0; n < s->size; n++)
         for (size_t m = 0; m < s->size; m++)
             for (size_t j = 0; j < rank; j++)
-                s->a[n * s->size + m] += factor * room[n] * room[m] * plain_pair(p, channel, n * rank + j) *
+                s->a[n * s->size + m] += factor * root[n] * root[m] * plain_pair(p, channel, n * rank + j) *
                                          plain_pair(q, channel, m * rank + j);
-    free(room);
+    free(root);
 }
 
 static inline void plain_closed(const plain_op *op, size_t channel, size_t rank, plain_system *s)

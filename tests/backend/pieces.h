@@ -1,4 +1,4 @@
-/* Operations with a state, in pieces: any split of the tokens gives the result of the whole. */
+/* Operations with a state, in pieces: any split of the tokens has the result of the whole sequence. */
 #ifndef BO_TEST_BACKEND_PIECES_H
 #define BO_TEST_BACKEND_PIECES_H
 
@@ -6,7 +6,7 @@
 
 enum { PIECES_SEQUENCES = 3, PIECES = 5, PIECES_LAYER = 1, PIECES_LAYERS = 3 };
 
-/* Tokens of each sequence in each piece: single tokens, sequences that pause, many tokens at once. */
+/* Tokens of each sequence in each piece: single tokens, sequences that pause, many tokens. */
 static const size_t pieces_cut[PIECES][PIECES_SEQUENCES] = {{3, 0, 2}, {1, 1, 1}, {0, 2, 1}, {3, 0, 0}, {0, 1, 9}};
 static const size_t pieces_totals[PIECES_SEQUENCES] = {7, 4, 13};
 enum { PIECES_ROWS = 7 + 4 + 13 };
@@ -29,7 +29,7 @@ static inline size_t pieces_row(const pieces *p, size_t sequence, size_t token)
 }
 
 /* The rows of a piece of x; parameters are unchanged. */
-static inline plain_op pieces_take(const pieces *p, const size_t *lengths)
+static inline plain_op pieces_op(const pieces *p, const size_t *lengths)
 {
     plain_op op = p->whole;
     size_t rows = 0, at = 0;
@@ -47,7 +47,7 @@ static inline plain_op pieces_take(const pieces *p, const size_t *lengths)
     return op;
 }
 
-/* Twice the tolerance of a whole run: for its own sums and for those that were rounded in states. */
+/* Twice the tolerance of a whole run: for the sums of the run, and for sums that were rounded in states. */
 static inline void pieces_compare(const pieces *p, const size_t *lengths, const float *found)
 {
     const truth_array *a = &p->truth.out[0];
@@ -55,9 +55,10 @@ static inline void pieces_compare(const pieces *p, const size_t *lengths, const 
         for (size_t i = 0; i < lengths[s]; i++)
             for (size_t c = 0; c < a->columns; c++, at++) {
                 size_t from = pieces_row(p, s, i) * a->columns + c;
-                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->room[from]))
+                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->tolerance[from]))
                     fail_msg("%s: sequence %zu, token %zu, column %zu: found %.9g, expected %.9g within %.3g",
-                             p->c->name, s, p->done[s] + i, c, (double)found[at], a->value[from], 2 * a->room[from]);
+                             p->c->name, s, p->done[s] + i, c, (double)found[at], a->value[from],
+                             2 * a->tolerance[from]);
             }
 }
 
@@ -81,7 +82,7 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
 {
     op_case c = *p->c;
     c.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = lengths, .states = p->states};
-    plain_op op = pieces_take(p, lengths);
+    plain_op op = pieces_op(p, lengths);
     op_truth nothing = truth_begin(&c, &op);
     bench b = bench_make(p->h->contexts[0], bo_backend_of(p->h->device)->ops[c.op], &c, &op, &nothing, 0xFF);
     b.counted = &p->h->counted, b.state_bytes = p->bytes;
@@ -97,12 +98,12 @@ static inline void pieces_run(pieces *p, const size_t *lengths)
 /* `bytes` of a state, which starts at `offset` in the state of a layer. */
 static inline void pieces_check(harness *h, const op_case *c, size_t bytes, size_t offset)
 {
-    if (!bo_backend_of(h->device)->ops[c->op]) return; /* test_ops_all.c reports those */
+    if (!bo_backend_of(h->device)->ops[c->op]) return; /* test_ops_all.c reports them */
     op_case whole = *c;
     whole.pass = (bo_graph_pass){.sequences = PIECES_SEQUENCES, .lengths = pieces_totals};
     pieces p = {
         .h = h, .c = &whole, .whole = op_make(&whole), .truth = truth_make(&whole, NULL), .bytes = offset + bytes};
-    for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* those of other layers are NULL */
+    for (size_t s = 0; s < PIECES_SEQUENCES; s++) /* the states of other layers are NULL */
         p.states[PIECES_LAYER * PIECES_SEQUENCES + s] = bo_alloc(h->contexts[1], offset + bytes, 1, "a memory");
     for (size_t i = 0; i < PIECES; i++) pieces_run(&p, pieces_cut[i]);
     for (size_t s = 0; s < PIECES_SEQUENCES; s++) {

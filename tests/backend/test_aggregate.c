@@ -29,7 +29,8 @@ static test_call sparse_call(sparse *s, const bo_aggregate_attributes *attribute
     return t;
 }
 
-/* For a sum: the expected number of edges is dropped, within five standard deviations, and the others are scaled up. */
+/* For a sum: the expected number of edges is dropped, within five standard deviations, and the other edges are scaled
+ * up. */
 static void drops_edges(void **state)
 {
     (void)state;
@@ -80,17 +81,17 @@ static void backward_drops_the_same(void **state)
     bo_context_destroy(context);
 }
 
-static void expect(bo_context *context, sparse *s, const char *words)
+static void expect(bo_context *context, sparse *s, const char *message)
 {
     static const bo_aggregate_attributes attributes = {0};
     test_call t = sparse_call(s, &attributes, &no_pass);
     size_t saved, scratch;
     assert_ok(context, t.op->shape(context, &t.call));
     assert_ok(context, t.op->sizes(context, &t.call, false, &saved, &scratch));
-    t.call.scratch = test_room(scratch);
-    t.call.out[0].data = test_room(NODES * NODES * sizeof(float));
+    t.call.scratch = test_allocate(scratch);
+    t.call.out[0].data = test_allocate(NODES * NODES * sizeof(float));
     assert_int_equal(t.op->forward(context, &t.call), BO_INVALID);
-    if (!strstr(bo_context_error(context), words)) fail_msg("'%s' lacks '%s'", bo_context_error(context), words);
+    if (!strstr(bo_context_error(context), message)) fail_msg("'%s' lacks '%s'", bo_context_error(context), message);
     test_leave(t.call.scratch);
     test_leave(t.call.out[0].data);
 }

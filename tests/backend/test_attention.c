@@ -1,5 +1,5 @@
-/* Attention as an operation, every preset with every input that it takes: packed sequences give the results of single
- * ones, states carry a sequence from pass to pass, any split fits into the requested tape and scratch, and nothing is
+/* Attention as an operation, every preset with every supported input: packed sequences have the results of single ones,
+ * states carry a sequence from pass to pass, any split fits into the planned tape and workspace, and nothing is
  * allocated. */
 #include <bochner/names.h>
 #include "calls.h"
@@ -34,8 +34,8 @@ static void subject_add(subject *s, size_t width, bool by_token, float low, floa
     s->data[s->inputs++] = x;
 }
 
-/* Adds all inputs that this attention takes. */
-static void subject_give(subject *s, unsigned bit)
+/* Adds all inputs that this attention supports. */
+static void subject_add_input(subject *s, unsigned bit)
 {
     const bo_attention_desc *d = bo_attention_describe(s->attention);
     bool beta = d->kind == BO_ATTENTION_DELTA || d->kind == BO_ATTENTION_RIDGE;
@@ -49,13 +49,13 @@ static void subject_give(subject *s, unsigned bit)
 
 static void calibrate(bo_context *context, subject *s)
 {
-    bo_calibration *seen;
+    bo_calibration *calibration;
     bo_attention_shape shape = {.sequences = 1, .tokens = ROWS, .layout = BO_LAYOUT_TOKENS_FIRST};
     bo_attention_inputs in = {.q = s->data[0], .k = s->data[1]};
-    assert_ok(context, bo_calibration_create(context, s->attention, 0, &seen));
-    assert_ok(context, bo_calibration_add_arrays(context, seen, &shape, &in));
-    assert_ok(context, bo_calibration_apply(context, seen, s->attention, 0, NULL));
-    bo_calibration_destroy(seen);
+    assert_ok(context, bo_calibration_create(context, s->attention, 0, &calibration));
+    assert_ok(context, bo_calibration_add_arrays(context, calibration, &shape, &in));
+    assert_ok(context, bo_calibration_apply(context, calibration, s->attention, 0, NULL));
+    bo_calibration_destroy(calibration);
 }
 
 static subject subject_make(bo_context *context, const char *name)
@@ -69,13 +69,13 @@ static subject subject_make(bo_context *context, const char *name)
                               .features = {.features = 8, .seed = 3}};
     assert_true(bo_attention_preset(name, &desc));
     bool drawn = bo_attention_create(context, &desc, &s.attention) == BO_OK;
-    desc.features.features = 0; /* for maps that determine the number */
+    desc.features.features = 0; /* for maps with a fixed number */
     if (!drawn) assert_ok(context, bo_attention_create(context, &desc, &s.attention));
     s.attributes = (bo_attention_attributes){.attention = s.attention};
     subject_add(&s, HEADS * DIM, true, -1, 1);
     subject_add(&s, KEY_HEADS * DIM, true, -1, 1);
     subject_add(&s, KEY_HEADS * DIM, true, -1, 1);
-    for (unsigned bit = 0; bit < GIVEN; bit++) subject_give(&s, bit);
+    for (unsigned bit = 0; bit < GIVEN; bit++) subject_add_input(&s, bit);
     if (!s.attention->ready) calibrate(context, &s);
     return s;
 }
@@ -158,7 +158,7 @@ static void packed_is_each_alone(void **state)
     bo_context_destroy(context);
 }
 
-/* Rows given by attributes: tokens per sequence. */
+/* Rows defined by attributes: tokens per sequence. */
 static void tokens_are_lengths(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void states_continue(void **state)
     FOR_EACH_PRESET(name)
     {
         subject s = subject_make(context, name);
-        void *memory = test_room(bo_attention_state_bytes(s.attention));
+        void *memory = test_allocate(bo_attention_state_bytes(s.attention));
         void *states[] = {NULL, memory}; /* of layer 1 */
         s.attributes.layer = 1;
         const bo_graph_pass pass = {.sequences = 1, .states = states};
@@ -209,10 +209,10 @@ static void states_continue(void **state)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* At most `most` lengths, some of them 0, that sum to ROWS. */
-static size_t random_lengths(bo_rng *rng, size_t most, size_t *out)
+/* At most `max_count` lengths, some of them 0, with the sum ROWS. */
+static size_t random_lengths(bo_rng *rng, size_t max_count, size_t *out)
 {
-    size_t count = 1 + (size_t)bo_rng_below(rng, most), left = ROWS;
+    size_t count = 1 + (size_t)bo_rng_below(rng, max_count), left = ROWS;
     bool even = bo_rng_below(rng, 2);
     for (size_t i = 0; i < count; i++) {
         out[i] = i + 1 == count ? left : even ? ROWS / count : (size_t)bo_rng_below(rng, left + 1);
@@ -225,7 +225,7 @@ static size_t random_lengths(bo_rng *rng, size_t most, size_t *out)
 static void any_split_fits(void **state)
 {
     (void)state;
-    enum { MOST = 40, ROUNDS = 12 };
+    enum { MAX = 40, ROUNDS = 12 };
     counting counted = {0};
     const int threads[] = {1, 2, 9};
     for (size_t c = 0; c < 3; c++) {
@@ -235,9 +235,9 @@ static void any_split_fits(void **state)
             subject s = subject_make(context, name);
             bo_rng rng = bo_rng_make(23, c);
             for (size_t round = 0; round < ROUNDS; round++) {
-                size_t split[MOST], most = round % 3 == 0 ? MOST : 3, saved, scratch, tape;
-                size_t count = random_lengths(&rng, most, split);
-                s.attributes.max_sequences = most;
+                size_t split[MAX], max_count = round % 3 == 0 ? MAX : 3, saved, scratch, tape;
+                size_t count = random_lengths(&rng, max_count, split);
+                s.attributes.max_sequences = max_count;
                 const bo_graph_pass pass = {.sequences = count, .lengths = split};
                 bo_attention_shape shape = {.sequences = count, .lengths = split, .layout = BO_LAYOUT_TOKENS_FIRST};
                 test_call t = call_of(&s, 0, ROWS, &pass);
@@ -282,7 +282,7 @@ static void gradients_are_added(void **state)
 
 /* ---- calibration and refusals ------------------------------------------------------------------------------------ */
 
-static void data_is_seen_once_before_use(void **state)
+static void data_is_collected_once_before_use(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -352,7 +352,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
                  huge[] = {SIZE_MAX, ROWS + 1};
     const struct {
         bo_graph_pass pass;
-        const char *words;
+        const char *message;
     } cases[] = {{{.sequences = 3, .lengths = many}, "allows at most 2"},
                  {{.sequences = 2, .lengths = few}, "belong to no sequence"},
                  {{.sequences = 2, .lengths = long_ones}, "are left"},
@@ -361,7 +361,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
         test_call t = call_of(&s, 0, ROWS, &no_pass);
         test_forward(context, &t, false);
         t.call.pass = &cases[i].pass;
-        assert_fails(context, BO_INVALID, cases[i].words, t.op->forward(context, &t.call));
+        assert_fails(context, BO_INVALID, cases[i].message, t.op->forward(context, &t.call));
         test_end(&t);
     }
     subject_drop(&s);
@@ -376,7 +376,7 @@ int main(void)
         cmocka_unit_test(states_continue),
         cmocka_unit_test(any_split_fits),
         cmocka_unit_test(gradients_are_added),
-        cmocka_unit_test(data_is_seen_once_before_use),
+        cmocka_unit_test(data_is_collected_once_before_use),
         cmocka_unit_test(frequencies_follow_the_data),
         cmocka_unit_test(refuses_lengths_that_do_not_fit),
     };

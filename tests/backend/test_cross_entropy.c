@@ -1,13 +1,13 @@
 /* Cross-entropy over a vocabulary compared with loops in double: rows without a target, a scale, a teacher, several
- * blocks of rows, logits that overflow a plain exponential, gradients that add or overwrite; the same bits for any
- * number of threads; no allocation. */
+ * blocks of rows, logits that overflow a plain exponential, gradients that add or overwrite; bitwise equal results for
+ * any number of threads; no allocation. */
 #include "direct.h"
 
 typedef struct problem {
     size_t rows, width, vocabulary;
     double scale, size; /* scale of the logits; size of x */
     int without;        /* one of this many rows has no target; 0: all have one */
-    double teacher;     /* weight of a teacher; 0: none */
+    double teacher;     /* weight of a teacher; 0: no teacher */
     double apart;       /* its distance from the student */
 } problem;
 
@@ -103,14 +103,16 @@ static truth solve(const run *r, const problem *p)
     for (size_t i = 0; i < p->rows; i++) count += targets[i] >= 0;
     for (size_t i = 0; i < p->rows; i++) {
         if (targets[i] < 0) continue;
-        double total = find_logits(r, p, 0, i, logits), other = p->teacher > 0 ? find_logits(r, p, 3, i, taught) : 0;
+        double total = find_logits(r, p, 0, i, logits),
+               teacher_sum = p->teacher > 0 ? find_logits(r, p, 3, i, taught) : 0;
         t.losses[i] = (1 - p->teacher) * (total - logits[targets[i]]);
         for (size_t j = 0; p->teacher > 0 && j < p->vocabulary; j++)
-            t.losses[i] += p->teacher * exp(taught[j] - other) * ((taught[j] - other) - (logits[j] - total));
+            t.losses[i] +=
+                p->teacher * exp(taught[j] - teacher_sum) * ((taught[j] - teacher_sum) - (logits[j] - total));
         t.mean += t.losses[i] / count;
         for (size_t j = 0; j < p->vocabulary; j++) {
             double g = exp(logits[j] - total) - (1 - p->teacher) * (j == (size_t)targets[i]);
-            if (p->teacher > 0) g -= p->teacher * exp(taught[j] - other);
+            if (p->teacher > 0) g -= p->teacher * exp(taught[j] - teacher_sum);
             g *= scale * ((double)r->dmean / count + (double)r->dlosses[i]);
             for (size_t c = 0; c < p->width; c++) {
                 t.dx[i * p->width + c] += g * (double)w[j * p->width + c];
@@ -124,36 +126,37 @@ static truth solve(const run *r, const problem *p)
 
 /* The error of a logit is about width u |x||w|, and exponentials have the same relative error; the tolerance is far
  * larger. canceling: the size of terms of p and p' whose difference is the gradient. */
-static void check_gradient(size_t count, const float *found, const double *expected, const float *before, double room,
-                           double canceling)
+static void check_gradient(size_t count, const float *found, const double *expected, const float *before,
+                           double tolerance, double canceling)
 {
     double largest = canceling;
     for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(expected[i]));
     for (size_t i = 0; i < count; i++) {
         double old = before ? (double)before[i] : 0;
-        assert_close(found[i], expected[i] + old, room * (largest + fabs(old)) + 1e-12);
+        assert_close(found[i], expected[i] + old, tolerance * (largest + fabs(old)) + 1e-12);
     }
 }
 
-static void check(bo_context *context, direct_purse *purse, const problem *p, bool add)
+static void check(bo_context *context, direct_arena *arena, const problem *p, bool add)
 {
     run r;
     prepare(&r, p);
     truth t = solve(&r, p);
-    double room = 4e-6 * fmax(p->size + p->apart, 1);
+    double tolerance = 4e-6 * fmax(p->size + p->apart, 1);
     for (int backward = 0; backward < 2; backward++) {
         connect(&r, backward);
         r.call.add[0] = r.call.add[1] = add;
         assert_ok(context,
-                  direct_run(context, purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, backward));
-        assert_close(*(float *)r.call.out[0].data, t.mean, room * (1 + t.mean));
+                  direct_run(context, arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, backward));
+        assert_close(*(float *)r.call.out[0].data, t.mean, tolerance * (1 + t.mean));
         for (size_t i = 0; i < p->rows; i++)
-            assert_close(((float *)r.call.out[1].data)[i], t.losses[i], room * (1 + t.losses[i]));
+            assert_close(((float *)r.call.out[1].data)[i], t.losses[i], tolerance * (1 + t.losses[i]));
     }
-    const double canceling = p->teacher > 0 ? 3 * p->size : 0; /* that of a large gradient of a loss times x */
+    const double canceling =
+        p->teacher > 0 ? 3 * p->size : 0; /* the weight gradient of a large loss gradient times x */
     float *dx = direct_floats(p->rows * p->width, 6), *dw = direct_floats(p->vocabulary * p->width, 7);
-    check_gradient(p->rows * p->width, r.call.din[0], t.dx, add ? dx : NULL, room, canceling);
-    check_gradient(p->vocabulary * p->width, r.call.din[1], t.dw, add ? dw : NULL, room, canceling);
+    check_gradient(p->rows * p->width, r.call.din[0], t.dx, add ? dx : NULL, tolerance, canceling);
+    check_gradient(p->vocabulary * p->width, r.call.din[1], t.dw, add ? dw : NULL, tolerance, canceling);
     free(dx), free(dw), free(t.losses), free(t.dx), free(t.dw);
     clear(&r);
 }
@@ -161,30 +164,30 @@ static void check(bo_context *context, direct_purse *purse, const problem *p, bo
 static void losses_and_gradients_match_loops(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) check(context, &purse, &problems[i], i % 2);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) check(context, &arena, &problems[i], i % 2);
     bo_context_destroy(context);
 }
 
 static void targets_beyond_the_vocabulary_are_refused(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(1, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(1, NULL, &arena);
     run r;
     prepare(&r, &problems[1]);
     connect(&r, false);
     ((int32_t *)r.call.in[2].data)[3] = 2;
     if (bo_context_is_on_gpu(context)) { /* a device finds it while it computes */
-        assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, false));
+        assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, false));
         assert_true(isnan(*(float *)r.call.out[0].data) && isnan(((float *)r.call.out[1].data)[3]));
         clear(&r);
         bo_context_destroy(context);
         return;
     }
     assert_fails(context, BO_INVALID, "target 3 is 2, expected a number below 2",
-                 direct_run(context, &purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, false));
+                 direct_run(context, &arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, false));
     clear(&r);
     bo_context_destroy(context);
 }
@@ -192,22 +195,21 @@ static void targets_beyond_the_vocabulary_are_refused(void **state)
 /* A run with gradients for problem p on two threads. */
 static run finish(const problem *p, double teacher)
 {
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     run r;
     prepare(&r, p);
     connect(&r, true);
     r.attributes.teacher = teacher;
     if (teacher == 0) free(r.call.in[--r.call.inputs].data);
-    assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
+    assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
     bo_context_destroy(context);
     r.call.attributes = NULL; /* the run moves */
     return r;
 }
 
 /* If the teacher is the student, the divergence is exactly 0, and the gradient of p - (1 - α) e - α p' is (1 - α) times
- * that of p - e. Twice as many rows may be multiplied by another kernel, so that logits of about 20 differ by their
- * rounding. */
+ * the gradient p - e. Twice the number of rows may use a different kernel, so logits of about 20 differ by rounding. */
 static void check_equal(size_t rows, size_t vocabulary)
 {
     const problem p = {.rows = rows, .width = 24, .vocabulary = vocabulary, .size = 1, .without = 5, .teacher = 1};
@@ -235,9 +237,9 @@ static void a_teacher_equal_to_the_student_leaves_the_targets(void **state)
         for (size_t j = 0; j < 3; j++) check_equal(rows[i], vocabularies[j]);
 }
 
-/* Small divergences. A relative error of a sum of exponentials changes its logarithm by as much: that of an exponential
- * is at most 2e-7, and two sums have independent roundings. An error d of the logits changes a divergence D by at most
- * Σ |p - p'| d <= √(2 D) d (Pinsker), with d = 2e-6 for logits of about 20. */
+/* Small divergences. A relative error of a sum of exponentials is an absolute error of its logarithm: the relative
+ * error of an exponential is at most 2e-7, and two sums have independent roundings. An error d of the logits changes a
+ * divergence D by at most Σ |p - p'| d <= √(2 D) d (Pinsker), with d = 2e-6 for logits of about 20. */
 static void small_divergences_are_accurate(void **state)
 {
     (void)state;
@@ -261,8 +263,8 @@ static void a_teacher_is_a_constant(void **state)
 {
     (void)state;
     const problem p = {.rows = 9, .width = 5, .vocabulary = 33, .size = 1, .teacher = 0.5, .apart = 1};
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     run first = finish(&p, 0.5);
     for (int add = 0; add < 2; add++) {
         run r;
@@ -271,7 +273,7 @@ static void a_teacher_is_a_constant(void **state)
         float *din = direct_floats(p.rows * p.width, 12), *before = direct_floats(p.rows * p.width, 12),
               *dw = r.call.din[1];
         r.call.din[3] = din, r.call.add[3] = add, r.call.din[1] = NULL;
-        assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
+        assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
         for (size_t i = 0; i < p.rows * p.width; i++) assert_true(din[i] == (add ? before[i] : 0));
         assert_memory_equal(r.call.din[0], first.call.din[0], p.rows * p.width * sizeof(float));
         r.call.din[1] = dw;
@@ -288,8 +290,8 @@ static void removed_classes_do_not_count(void **state)
     (void)state;
     const problem p = {.rows = 9, .width = 5, .vocabulary = 33, .size = 1, .teacher = 0.5, .apart = 1},
                   fewer = {.rows = 9, .width = 5, .vocabulary = 30, .size = 1, .teacher = 0.5, .apart = 1};
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     run r, expected;
     prepare(&r, &p), prepare(&expected, &fewer);
     connect(&r, true), connect(&expected, true);
@@ -299,9 +301,9 @@ static void removed_classes_do_not_count(void **state)
     r.call.in[4] = r.call.in[3];
     r.call.in[3] = (bo_tensor){bias, BO_ELEMENT_FLOAT32, 1, p.vocabulary};
     r.call.inputs = 5;
-    assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
+    assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
     assert_ok(context,
-              direct_run(context, &purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &expected.call, true));
+              direct_run(context, &arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &expected.call, true));
     for (size_t i = 0; i < p.rows; i++)
         assert_close(((float *)r.call.out[1].data)[i], ((float *)expected.call.out[1].data)[i], 1e-6);
     for (size_t i = 0; i < p.rows * p.width; i++)
@@ -311,12 +313,12 @@ static void removed_classes_do_not_count(void **state)
     bo_context_destroy(context);
 }
 
-/* The logits of all rows never exist at once. */
+/* The logits of all rows never exist at the same time. */
 static void scratch_is_bounded(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     bo_cross_entropy_attributes attributes = {0};
     bo_op_call call = {.attributes = &attributes, .inputs = 3, .outputs = 2};
     call.in[0] = (bo_tensor){NULL, BO_ELEMENT_FLOAT32, 1 << 16, 384};
@@ -324,12 +326,12 @@ static void scratch_is_bounded(void **state)
     call.in[2] = (bo_tensor){NULL, BO_ELEMENT_INT32, 1 << 16, 1};
     size_t saved, scratch;
     const bo_op *op = direct_op(context, BO_OPERATION_CROSS_ENTROPY);
-    const size_t most = (size_t)(bo_context_is_on_gpu(context) ? 520 : 32) << 20; /* a device has larger chunks */
+    const size_t max_bytes = (size_t)(bo_context_is_on_gpu(context) ? 520 : 32) << 20; /* a device has larger chunks */
     assert_ok(context, op->sizes(context, &call, true, &saved, &scratch));
-    assert_true(scratch < most);
+    assert_true(scratch < max_bytes);
     attributes.teacher = 0.5, call.in[call.inputs++] = call.in[0];
     assert_ok(context, op->sizes(context, &call, true, &saved, &scratch));
-    assert_true(scratch < 2 * most);
+    assert_true(scratch < 2 * max_bytes);
     bo_context_destroy(context);
 }
 
@@ -337,12 +339,12 @@ static void check_threads(const problem *p)
 {
     run first = {0};
     for (int threads = 1; threads <= 3; threads++) {
-        direct_purse purse;
-        bo_context *context = direct_context(threads, NULL, &purse);
+        direct_arena arena;
+        bo_context *context = direct_context(threads, NULL, &arena);
         run r;
         prepare(&r, p);
         connect(&r, true);
-        assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
+        assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_CROSS_ENTROPY), &r.call, true));
         bo_context_destroy(context);
         if (threads == 1) {
             first = r;

@@ -1,5 +1,5 @@
-/* The mask of dropout: the fraction that it drops, that it is a function of seed, stream and position, and that these
- * masks are independent. */
+/* The mask of dropout: its drop rate, its dependence on seed, stream and position only, and the independence of
+ * masks. */
 #include "harness.h"
 
 enum { ROWS = 251, COLUMNS = 64, COUNT = ROWS * COLUMNS };
@@ -51,13 +51,13 @@ static void seeds_and_streams_share_nothing(void **state)
     harness h;
     harness_begin(&h);
     double *mask = mask_of(&h, 0.5, 5, 1, ROWS), *same = mask_of(&h, 0.5, 5, 1, ROWS);
-    double *others[] = {mask_of(&h, 0.5, 6, 1, ROWS), mask_of(&h, 0.5, 5, 2, ROWS), mask_of(&h, 0.5, 1, 5, ROWS),
-                        mask_of(&h, 0.5, 5 + (1ULL << 32), 1, ROWS), mask_of(&h, 0.5, 5, 1 + (1ULL << 32), ROWS)};
+    double *masks[] = {mask_of(&h, 0.5, 6, 1, ROWS), mask_of(&h, 0.5, 5, 2, ROWS), mask_of(&h, 0.5, 1, 5, ROWS),
+                       mask_of(&h, 0.5, 5 + (1ULL << 32), 1, ROWS), mask_of(&h, 0.5, 5, 1 + (1ULL << 32), ROWS)};
     assert_memory_equal(mask, same, COUNT * sizeof *mask);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
         for (size_t shift = 0; shift < 4; shift++)
-            if (fabs(correlation(mask, others[i], shift, 0.5)) > 5) fail_msg("mask %zu follows the first", i);
-        free(others[i]);
+            if (fabs(correlation(mask, masks[i], shift, 0.5)) > 5) fail_msg("mask %zu follows the first", i);
+        free(masks[i]);
     }
     for (size_t shift = 1; shift < 200; shift++) /* neighbors and rows */
         if (fabs(correlation(mask, mask, shift, 0.5)) > 5) fail_msg("a mask repeats itself after %zu places", shift);

@@ -5,7 +5,7 @@
 
 /* ---- causal convolution in pieces -------------------------------------------------------------------------------- */
 
-enum { SEQUENCES = 3, LAYERS = 2, LAYER = 1, CHANNELS = 5, KERNEL = 4, OFFSET = 8, MOST = 40 };
+enum { SEQUENCES = 3, LAYERS = 2, LAYER = 1, CHANNELS = 5, KERNEL = 4, OFFSET = 8, MAX = 40 };
 
 /* Tokens of each sequence in each piece: single tokens, sequences that pause, pieces shorter and longer than the
  * state. */
@@ -14,7 +14,7 @@ enum { PIECES = sizeof pieces / sizeof *pieces };
 
 typedef struct stream {
     bo_context *context;
-    direct_purse purse;
+    direct_arena arena;
     bo_convolution_attributes attributes;
     bo_tensor weight, bias;
     size_t out;
@@ -28,7 +28,7 @@ static void convolve(stream *s, const bo_graph_pass *pass, size_t rows, float *x
     call.in[1] = s->weight, call.in[2] = s->bias;
     assert_ok(s->context, op->shape(s->context, &call));
     call.out[0].data = y;
-    assert_ok(s->context, direct_run(s->context, &s->purse, op, &call, false));
+    assert_ok(s->context, direct_run(s->context, &s->arena, op, &call, false));
 }
 
 /* Row `token` of sequence q in the whole. */
@@ -47,7 +47,7 @@ static void run_pieces(stream *s, const float *x, float *y)
     size_t done[SEQUENCES] = {0}, bytes = OFFSET + bo_convolution_state_bytes(&s->attributes, CHANNELS);
     for (size_t i = 0; i < LAYERS * SEQUENCES; i++) memory[i] = calloc(1, bytes + OFFSET);
     for (size_t p = 0; p < PIECES; p++) {
-        float from[MOST * CHANNELS], to[MOST * CHANNELS];
+        float from[MAX * CHANNELS], to[MAX * CHANNELS];
         size_t rows = 0;
         for (size_t q = 0; q < SEQUENCES; q++)
             for (size_t t = 0; t < pieces[p][q]; t++, rows++)
@@ -71,7 +71,7 @@ static void pieces_are_the_whole(void **state)
     (void)state;
     for (size_t groups = 1; groups <= CHANNELS; groups += CHANNELS - 1) {
         stream s = {.out = groups == 1 ? 3 : CHANNELS};
-        s.context = direct_context(2, NULL, &s.purse);
+        s.context = direct_context(2, NULL, &s.arena);
         s.attributes = (bo_convolution_attributes){
             .windows = {.height = {.size = 1, .kernel = 1}, .width = {.kernel = KERNEL, .before = KERNEL - 1}},
             .groups = groups,
@@ -80,7 +80,7 @@ static void pieces_are_the_whole(void **state)
         s.weight = direct_operand(s.out, KERNEL * CHANNELS / groups, 1), s.bias = direct_operand(1, s.out, 2);
         size_t lengths[SEQUENCES] = {0}, rows = row_of(SEQUENCES, 0);
         for (size_t q = 0; q < SEQUENCES; q++) lengths[q] = row_of(q + 1, 0) - row_of(q, 0);
-        float *x = direct_floats(rows * CHANNELS, 3), whole[MOST * CHANNELS], found[MOST * CHANNELS];
+        float *x = direct_floats(rows * CHANNELS, 3), whole[MAX * CHANNELS], found[MAX * CHANNELS];
         convolve(&s, &(bo_graph_pass){.sequences = SEQUENCES, .lengths = lengths}, rows, x, whole);
         run_pieces(&s, x, found);
         /* sums of at most 21 terms of size about 1, rounded in another order */
@@ -101,7 +101,7 @@ static void passes_that_do_not_fit_are_refused(void **state)
     static const struct {
         size_t count;
         const size_t *lengths;
-        const char *words;
+        const char *message;
     } cases[] = {{2, few, "convolution: 1 of the pass's 4 rows belong to no sequence"},
                  {2, many, "convolution: sequence 1 of the pass has 2 tokens, but of its 4 rows only 1 are left"},
                  {3, three, "convolution: the pass has 3 sequences, but the plan allows at most 2"}};
@@ -111,14 +111,14 @@ static void passes_that_do_not_fit_are_refused(void **state)
         call.in[0] = (bo_tensor){.rows = 4, .columns = 1}, call.in[1] = (bo_tensor){.rows = 1, .columns = 2};
         assert_ok(context, op->shape(context, &call));
         assert_int_equal(op->forward(context, &call), BO_INVALID);
-        assert_non_null(strstr(bo_context_error(context), cases[i].words));
+        assert_non_null(strstr(bo_context_error(context), cases[i].message));
     }
     bo_context_destroy(context);
 }
 
 /* ---- pooling ----------------------------------------------------------------------------------------------------- */
 
-/* Of equal numbers the first gets the gradient; a NaN is larger than all numbers. */
+/* The first of equal maxima gets the gradient; NaN is larger than all numbers. */
 static void ties_go_to_the_first(void **state)
 {
     (void)state;

@@ -1,16 +1,16 @@
-/* Sizes whose products overflow size_t, and attributes that are valid in double but not in float32, are refused;
- * otherwise other sizes and numbers would be used silently. */
+/* Sizes whose products overflow size_t, and attributes that are valid in double but not in float32, return an error,
+ * since other sizes and values would be used silently. */
 #include "testing.h"
 #include "backend/shapes.h"
 
 typedef bo_status (*shape_of)(bo_context *context, bo_op_call *call);
 
-static void refused(const char *words, shape_of shape, const void *attributes, size_t count, const size_t sizes[][2])
+static void refused(const char *message, shape_of shape, const void *attributes, size_t count, const size_t sizes[][2])
 {
     bo_context *context = test_context(1);
     bo_op_call call = {.attributes = attributes, .inputs = count};
     for (size_t i = 0; i < count; i++) call.in[i] = (bo_tensor){.rows = sizes[i][0], .columns = sizes[i][1]};
-    assert_fails(context, BO_INVALID, words, shape(context, &call));
+    assert_fails(context, BO_INVALID, message, shape(context, &call));
     bo_context_destroy(context);
 }
 

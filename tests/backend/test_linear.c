@@ -1,11 +1,11 @@
 /* Linear layers compared with loops in double: odd sizes, several weights, bias and residual, gradients that add or
- * overwrite, few rows; the same bits for any number of threads; no allocation. */
+ * overwrite, few rows; bitwise equal results for any number of threads; no allocation. */
 #include "direct.h"
 
-enum { MOST = 4 };
+enum { MAX = 4 };
 
 typedef struct layer {
-    size_t rows, in, weights, out[MOST];
+    size_t rows, in, weights, out[MAX];
     bool bias, residual;
 } layer;
 
@@ -25,7 +25,7 @@ static const layer layers[] = {
 typedef struct run {
     bo_linear_attributes attributes;
     bo_op_call call;
-    float *dy[MOST], *before[BO_OP_INPUTS];
+    float *dy[MAX], *before[BO_OP_INPUTS];
     size_t residual; /* index of the input */
 } run;
 
@@ -154,16 +154,16 @@ static void check_backward(const run *r, const layer *l)
     }
 }
 
-static void check(bo_context *context, direct_purse *purse, const layer *l, unsigned add, bool second_is_zero)
+static void check(bo_context *context, direct_arena *arena, const layer *l, unsigned add, bool second_is_zero)
 {
     run r;
     prepare(&r, l);
     r.call.attributes = &r.attributes;
-    assert_ok(context, direct_run(context, purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, false));
+    assert_ok(context, direct_run(context, arena, direct_op(context, BO_OPERATION_LINEAR), &r.call, false));
     check_forward(&r, l);
     for (size_t i = 0; i < r.call.inputs; i++) r.call.add[i] = add >> i & 1;
     if (second_is_zero && l->weights > 1) r.call.dout[1] = NULL;
-    assert_ok(context, direct_run(context, purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
+    assert_ok(context, direct_run(context, arena, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
     check_backward(&r, l);
     clear(&r);
 }
@@ -171,12 +171,12 @@ static void check(bo_context *context, direct_purse *purse, const layer *l, unsi
 static void products_match_loops(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        check(context, &purse, &layers[i], 0, false);
-        check(context, &purse, &layers[i], ~0u, false);
-        check(context, &purse, &layers[i], 0x5, true);
+        check(context, &arena, &layers[i], 0, false);
+        check(context, &arena, &layers[i], ~0u, false);
+        check(context, &arena, &layers[i], 0x5, true);
     }
     bo_context_destroy(context);
 }
@@ -184,40 +184,40 @@ static void products_match_loops(void **state)
 static void gradients_may_be_left_out(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     const layer *l = &layers[6];
     run r;
     prepare(&r, l);
     r.call.attributes = &r.attributes;
     void *dx = r.call.din[0], *dw = r.call.din[2];
     r.call.din[0] = r.call.din[2] = NULL;
-    assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
+    assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
     check_backward(&r, l);
     r.call.din[0] = dx, r.call.din[2] = dw;
     /* no output gradients: zeros, and gradients that are added to do not change */
-    for (size_t i = 0; i < MOST; i++) r.call.dout[i] = NULL;
-    assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
+    for (size_t i = 0; i < MAX; i++) r.call.dout[i] = NULL;
+    assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
     check_dx(&r, l);
     check_dw(&r, l, 1);
     clear(&r);
     bo_context_destroy(context);
 }
 
-/* A row has the same bits alone as among other rows, for any number of threads. */
+/* A single row and the same row among other rows are bitwise equal, for any number of threads. */
 static void bits_do_not_depend_on_threads(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         run first = {0};
         for (int threads = 1; threads <= 3; threads++) {
-            direct_purse purse;
-            bo_context *context = direct_context(threads, NULL, &purse);
+            direct_arena arena;
+            bo_context *context = direct_context(threads, NULL, &arena);
             run r;
             prepare(&r, &layers[i]);
             r.call.attributes = &r.attributes;
-            assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, false));
-            assert_ok(context, direct_run(context, &purse, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
+            assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_LINEAR), &r.call, false));
+            assert_ok(context, direct_run(context, &arena, direct_op(context, BO_OPERATION_LINEAR), &r.call, true));
             bo_context_destroy(context);
             if (threads == 1) {
                 first = r;

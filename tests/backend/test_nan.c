@@ -1,7 +1,7 @@
-/* Numbers that are not finite propagate: no operation hides a NaN or an infinity that must stop training. */
+/* NaNs and infinities propagate: no operation hides one that must stop training. */
 #include "calls.h"
 
-enum { ROWS = 3, COLUMNS = 40, WORDS = 70 };
+enum { ROWS = 3, COLUMNS = 40, VOCABULARY = 70 };
 
 typedef struct nan_case {
     bo_operation op;
@@ -16,7 +16,7 @@ static bool all_finite(const test_call *t)
     return true;
 }
 
-/* Forward with `bad` among the numbers of the first input, or of the fourth, a teacher. */
+/* Forward with `bad` among the elements of the first input, or of the fourth, a teacher. */
 static void check(bo_context *context, const nan_case *c, float bad, size_t place)
 {
     const size_t where = c->inputs == 4 && place % 2 ? 3 : 0;
@@ -26,12 +26,12 @@ static void check(bo_context *context, const nan_case *c, float bad, size_t plac
     for (size_t i = 0; i < c->inputs; i++) {
         bool matrix = i == 1 && (c->op == BO_OPERATION_LINEAR || c->op == BO_OPERATION_CROSS_ENTROPY);
         bool integer = (i == 1 && c->op == BO_OPERATION_ROPE) || (i == 2 && c->op == BO_OPERATION_CROSS_ENTROPY);
-        data[i] = test_normals((size_t)WORDS * COLUMNS, i);
+        data[i] = test_normals((size_t)VOCABULARY * COLUMNS, i);
         if (i == where) data[i][place] = bad;
         if (integer)
             test_input(&t, integers, BO_ELEMENT_INT32, ROWS, 1);
         else
-            test_input(&t, data[i], BO_ELEMENT_FLOAT32, matrix ? WORDS : ROWS, COLUMNS);
+            test_input(&t, data[i], BO_ELEMENT_FLOAT32, matrix ? VOCABULARY : ROWS, COLUMNS);
     }
     test_forward(context, &t, false);
     if (all_finite(&t)) fail_msg("%s hides %g at %zu", t.op->name, (double)bad, place);

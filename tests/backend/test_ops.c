@@ -1,4 +1,4 @@
-/* Operations on rows and numbers compared with differences of the reference. */
+/* Operations on rows and elements compared with finite differences of the reference. */
 #include "subjects.h"
 #include "cases.h"
 

@@ -39,14 +39,14 @@ static const cases_of all[BO_OPERATION_COUNT] = {
     [BO_OPERATION_BATCH_NORM] = cases_batch_norm,
 };
 
-typedef struct seen {
+typedef struct coverage {
     size_t cases[BO_OPERATION_COUNT];
     unsigned functions, gates, losses; /* bits */
-} seen;
+} coverage;
 
-static void see(void *user, const op_case *c)
+static void count_case(void *user, const op_case *c)
 {
-    seen *s = user;
+    coverage *s = user;
     s->cases[c->op]++;
     if (c->op == BO_OPERATION_UNARY) s->functions |= 1U << ((const bo_unary_attributes *)c->attributes)->function;
     if (c->op == BO_OPERATION_GLU) s->gates |= 1U << ((const bo_unary_attributes *)c->attributes)->function;
@@ -57,9 +57,9 @@ static void every_operation_has_cases(void **state)
 {
     (void)state;
     bo_device *device = bo_device_cpu();
-    seen s = {.cases = {[BO_OPERATION_ATTENTION] = 1}};
+    coverage s = {.cases = {[BO_OPERATION_ATTENTION] = 1}};
     for (size_t op = 0; op < BO_OPERATION_COUNT; op++)
-        if (all[op]) all[op](see, &s);
+        if (all[op]) all[op](count_case, &s);
     for (size_t op = 0; op < BO_OPERATION_COUNT; op++) {
         const bo_op *found = bo_backend_of(device)->ops[op];
         if (!found) fail_msg("the backend %s lacks operation %zu", bo_device_name(device), op);

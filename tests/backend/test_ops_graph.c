@@ -1,4 +1,5 @@
-/* Operations on graphs, and operations that move numbers or add noise, compared with differences of the reference. */
+/* Operations on graphs, and operations that move elements or add noise, compared with finite differences of the
+ * reference. */
 #include "subjects.h"
 #include "cases_graph.h"
 

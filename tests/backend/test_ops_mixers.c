@@ -49,13 +49,13 @@ static void mix_in_long_pieces(void **state)
     for (size_t i = 0; i < TOKENS * WIDTH; i++) x[i] = (float)bo_rng_normal(&rng);
     for (size_t i = 0; i < TOKENS * TOKENS; i++) w[i] = (float)bo_rng_normal(&rng);
     void *memory = bo_alloc(context, bo_mix_state_bytes(WIDTH, TOKENS), 1, "a memory");
-    const bo_graph_pass anew = {0}, goes_on = {.sequences = 1, .states = &memory};
-    bo_op_call call = {.attributes = &a, .inputs = 2, .outputs = 1, .pass = &anew};
+    const bo_graph_pass fresh = {0}, continued = {.sequences = 1, .states = &memory};
+    bo_op_call call = {.attributes = &a, .inputs = 2, .outputs = 1, .pass = &fresh};
     call.in[0] = (bo_tensor){.data = x, .rows = TOKENS, .columns = WIDTH};
     call.in[1] = (bo_tensor){.data = w, .rows = TOKENS, .columns = TOKENS};
     call.out[0] = (bo_tensor){.data = whole, .rows = TOKENS, .columns = WIDTH};
     assert_ok(context, op->forward(context, &call));
-    call.pass = &goes_on;
+    call.pass = &continued;
     for (size_t i = 0, done = 0; i < sizeof cuts / sizeof *cuts; done += cuts[i++]) {
         call.in[0].rows = call.out[0].rows = cuts[i];
         call.in[0].data = x + done * WIDTH, call.out[0].data = parts + done * WIDTH;

@@ -1,4 +1,4 @@
-/* Rounding compared with the reference, for every number of the eight-bit formats and between them, and for
+/* Rounding compared with the reference, for every value of the eight-bit formats, for values between them, and for
  * gradients. */
 #include "subjects.h"
 #include "cases_round.h"
@@ -11,12 +11,12 @@ static double decode(bo_small_float kind, unsigned code)
 {
     plain_format f = plain_format_of(kind);
     unsigned below = 1U << f.mantissa, exponent = (code & 0x7F) >> f.mantissa, rest = code & (below - 1);
-    double size = exponent ? ldexp((double)(below + rest), f.least + (int)exponent - 1 - f.mantissa)
-                           : ldexp((double)rest, f.least - f.mantissa);
-    return size > f.most ? NAN : code & 0x80 ? -size : size;
+    double size = exponent ? ldexp((double)(below + rest), f.min_exponent + (int)exponent - 1 - f.mantissa)
+                           : ldexp((double)rest, f.min_exponent - f.mantissa);
+    return size > f.max ? NAN : code & 0x80 ? -size : size;
 }
 
-/* Applies the operation to one number: returns its value or its gradient. */
+/* Applies the operation to one value: returns the result or its gradient. */
 static float through(bo_small_float kind, float x, bool gradient)
 {
     bo_context *context = test_context(1);
@@ -42,8 +42,8 @@ static void expect(bo_small_float kind, double x, double expected)
     }
 }
 
-/* Each representable number is unchanged; the midpoint of two neighbors rounds to the one whose last bit is 0; a number
- * close to it rounds to the nearer one. */
+/* Each representable value is unchanged; the midpoint of two neighbors rounds to the neighbor whose last bit is 0; a
+ * value near the midpoint rounds to the nearer neighbor. */
 static void every_code_point(void **state)
 {
     (void)state;

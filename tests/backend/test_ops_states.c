@@ -1,12 +1,12 @@
-/* Attention in pieces: a pass with states gives the result of the whole sequence; a run that calibrates draws from its
+/* Attention in pieces: passes with states have the result of the whole sequence; a calibrating run draws from its
  * data. */
 #include <bochner/names.h>
 #include "cases_attention.h"
 
 enum { SEQUENCES = 3, PIECES = 5, LAYER = 1, LAYERS = 3 };
 
-/* Tokens of each sequence in each piece: any split, single tokens, sequences that pause, and as many sequences as rows
- * without having one token each. */
+/* Tokens of each sequence in each piece: any split, single tokens, sequences that pause, and a number of sequences that
+ * equals the rows although some have no token. */
 static const size_t pieces[PIECES][SEQUENCES] = {{3, 0, 2}, {1, 1, 1}, {0, 2, 1}, {3, 0, 0}, {0, 1, 9}};
 static const size_t totals[SEQUENCES] = {7, 4, 13};
 
@@ -50,7 +50,7 @@ static plain_op cut(const pieced *p, const size_t *lengths)
     return op;
 }
 
-/* Twice the tolerance of a whole run: for its own sums and for those that were rounded in states. */
+/* Twice the tolerance of a whole run: for the sums of the run, and for sums that were rounded in states. */
 static void compare(const pieced *p, const size_t *lengths, const float *found)
 {
     const truth_array *a = &p->truth->out[0];
@@ -58,10 +58,10 @@ static void compare(const pieced *p, const size_t *lengths, const float *found)
         for (size_t i = 0; i < lengths[s]; i++)
             for (size_t c = 0; c < a->columns; c++, at++) {
                 size_t from = row_of(p, s, i) * a->columns + c;
-                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->room[from]))
+                if (!(fabs((double)found[at] - a->value[from]) <= 2 * a->tolerance[from]))
                     fail_msg("%s: sequence %zu, token %zu, column %zu: found %.9g, expected %.9g within %.3g",
                              p->t->desc.name, s, p->done[s] + i, c, (double)found[at], a->value[from],
-                             2 * a->room[from]);
+                             2 * a->tolerance[from]);
             }
 }
 
@@ -102,7 +102,7 @@ static void check_preset(harness *h, const char *preset, size_t number)
     op_truth truth = attention_truth(&c, &t, &whole);
     p.whole = &whole, p.truth = &truth;
     for (size_t s = 0; s < SEQUENCES; s++)
-        p.states[LAYER * SEQUENCES + s] = t.final[s]; /* those of other layers are NULL */
+        p.states[LAYER * SEQUENCES + s] = t.final[s]; /* the states of other layers are NULL */
     for (size_t i = 0; i < PIECES; i++) run_piece(&p, pieces[i]);
     for (size_t s = 0; s < SEQUENCES; s++) assert_int_equal(bo_attention_state_tokens(t.final[s]), totals[s]);
     truth_drop(&truth);
@@ -131,7 +131,7 @@ static void *place(const harness *h, const block *of)
     return at;
 }
 
-/* One forward pass of an attention that needs data first, in a run with these calibrations. */
+/* One forward pass of an attention that requires data first, in a run with these calibrations. */
 static void run_calibrated(harness *h, const trial *t, bo_attention *attention, bo_calibration *const *calibrations,
                            bool again, float *out)
 {
@@ -171,25 +171,25 @@ static void check_calibration(harness *h, const char *preset)
         return;
     }
     bo_attention *fresh = NULL, *other = NULL;
-    bo_calibration *seen = NULL, *by_hand = NULL;
+    bo_calibration *calibration = NULL, *by_hand = NULL;
     bo_attention_inputs in = trial_inputs(&t);
     assert_ok(context, bo_attention_create(context, &desc.attention, &fresh));
     assert_ok(context, bo_attention_create(context, &desc.attention, &other));
-    assert_ok(context, bo_calibration_create(context, fresh, 0, &seen));
+    assert_ok(context, bo_calibration_create(context, fresh, 0, &calibration));
     assert_ok(context, bo_calibration_create(context, other, 0, &by_hand));
     assert_ok(context, bo_calibration_add_arrays(context, by_hand, &desc.shape, &in));
     assert_ok(context, bo_calibration_apply(context, by_hand, other, 0, NULL));
     float *first = trial_floats(t.count[OUT]), *second = trial_floats(t.count[OUT]);
-    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, false, first);
+    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = calibration}, false, first);
     run_calibrated(h, &t, other, (bo_calibration *[LAYERS]){NULL}, false, second);
     if (memcmp(first, second, t.count[OUT] * sizeof *first)) fail_msg("%s: calibrated by a run, else drawn", preset);
     bo_calibration_report report;
-    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = seen}, true, first);
-    assert_ok(context, bo_calibration_apply(context, seen, fresh, 0, &report));
+    run_calibrated(h, &t, fresh, (bo_calibration *[LAYERS]){[LAYER] = calibration}, true, first);
+    assert_ok(context, bo_calibration_apply(context, calibration, fresh, 0, &report));
     assert_int_equal(report.rows, 2 * 2 * 30); /* recomputed ones do not count */
     free(first);
     free(second);
-    bo_calibration_destroy(seen);
+    bo_calibration_destroy(calibration);
     bo_calibration_destroy(by_hand);
     bo_attention_destroy(fresh);
     bo_attention_destroy(other);

@@ -1,5 +1,5 @@
-/* Operations over rows with sizes of many blocks: the same bits for any number of threads, large positions, very large
- * and small numbers, invalid indices. */
+/* Operations over rows with sizes of many blocks: bitwise equal results for any number of threads, large positions,
+ * very large and small values, invalid indices. */
 #include "calls.h"
 
 enum { ROWS = 700, COLUMNS = 192, TABLE = 50 };
@@ -73,7 +73,7 @@ static void threads_do_not_show(void **state)
         test_forward(one, &first, true);
         test_forward(many, &second, true);
         assert_memory_equal(test_out(&first), test_out(&second), test_out_bytes(&first));
-        for (size_t i = 0; i < test_out_bytes(&first) / sizeof(float); i++) /* every number was written */
+        for (size_t i = 0; i < test_out_bytes(&first) / sizeof(float); i++) /* every element was written */
             assert_true(isfinite(test_out(&first)[i]));
         test_backward(one, &first, dout, true);
         test_backward(many, &second, dout, true);
@@ -119,7 +119,7 @@ static void angles_of_far_positions(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- large and small numbers ------------------------------------------------------------------------------------- */
+/* ---- large and small values ------------------------------------------------------------------------------------- */
 
 /* RMSNorm does not depend on the scale, because squares are summed in double; LayerNorm does not depend on a mean that
  * float32 can represent. */

@@ -6,21 +6,21 @@ typedef bo_status (*shape_of)(bo_context *context, bo_op_call *call);
 
 typedef struct shape_case {
     shape_of shape;
-    const char *words; /* words of the message; NULL: valid */
+    const char *message; /* expected part of the message; NULL: valid */
     const void *attributes;
-    bo_tensor in[8], out[BO_OP_OUTPUTS]; /* as many as have rows */
+    bo_tensor in[8], out[BO_OP_OUTPUTS]; /* counts the operands with rows */
 } shape_case;
 
 #define LIST(...)                            {__VA_ARGS__}
 #define FITS(of, with, inputs_, outputs_)    {.shape = (of), .attributes = (with), .in = inputs_, .out = outputs_}
-#define REFUSED(sentence, of, with, inputs_) {.shape = (of), .words = (sentence), .attributes = (with), .in = inputs_}
+#define REFUSED(sentence, of, with, inputs_) {.shape = (of), .message = (sentence), .attributes = (with), .in = inputs_}
 #define FLOATS(r, c)                         {.element = BO_ELEMENT_FLOAT32, .rows = (r), .columns = (c)}
 #define INTEGERS(r, c)                       {.element = BO_ELEMENT_INT32, .rows = (r), .columns = (c)}
 
-static size_t how_many(size_t room, const bo_tensor *operands)
+static size_t how_many(size_t capacity, const bo_tensor *operands)
 {
     size_t count = 0;
-    while (count < room && operands[count].rows) count++;
+    while (count < capacity && operands[count].rows) count++;
     return count;
 }
 
@@ -31,9 +31,9 @@ static void check(bo_context *context, size_t count, const shape_case *cases)
         bo_op_call call = {.attributes = c->attributes, .inputs = how_many(8, c->in)};
         memcpy(call.in, c->in, sizeof c->in);
         bo_status status = c->shape(context, &call);
-        if (c->words) {
-            if (status != BO_INVALID || !strstr(bo_context_error(context), c->words))
-                fail_msg("case %zu: '%s' lacks '%s'", i, bo_context_error(context), c->words);
+        if (c->message) {
+            if (status != BO_INVALID || !strstr(bo_context_error(context), c->message))
+                fail_msg("case %zu: '%s' lacks '%s'", i, bo_context_error(context), c->message);
             continue;
         }
         if (status != BO_OK) fail_msg("case %zu: %s", i, bo_context_error(context));
@@ -224,7 +224,7 @@ static void products_and_features(void **state)
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-static bo_attention *make(bo_context *context, const char *preset)
+static bo_attention *create(bo_context *context, const char *preset)
 {
     bo_attention_desc desc = {
         .heads = 4, .key_heads = 2, .dim = 3, .value_dim = 5, .causal = true, .features = {.features = 6}};
@@ -287,7 +287,7 @@ static void grids(void **state)
                                     other = {.kind = 5, .windows = {.height = {.size = 4}, .width = {.size = 6}}},
                                     large = {.windows = {.height = {.size = 4, .kernel = 2},
                                                          .width = {.size = 6, .kernel = 7}}};
-    static const bo_batch_norm_attributes usual = {0}, below = {.epsilon = -1}, fast = {.momentum = 1.5};
+    static const bo_batch_norm_attributes default_count = {0}, below = {.epsilon = -1}, fast = {.momentum = 1.5};
 #define ROW FLOATS(1, 3)
     const shape_case cases[] = {
         FITS(bo_shape_convolution, &three, LIST(FLOATS(40, 2), FLOATS(7, 18)), LIST(FLOATS(20, 7))),
@@ -328,8 +328,8 @@ static void grids(void **state)
                 &empty, LIST(FLOATS(48, 3))),
         REFUSED("pool: unknown kind 5", bo_shape_pool, &other, LIST(FLOATS(48, 3))),
         REFUSED("pool: the kernel's width is 7, expected at most 6", bo_shape_pool, &large, LIST(FLOATS(48, 3))),
-        FITS(bo_shape_batch_norm, &usual, LIST(FLOATS(9, 3), ROW, ROW, ROW, ROW), LIST(FLOATS(9, 3))),
-        REFUSED("batch norm: the mean is 1 x 2 floats, expected 1 x 3", bo_shape_batch_norm, &usual,
+        FITS(bo_shape_batch_norm, &default_count, LIST(FLOATS(9, 3), ROW, ROW, ROW, ROW), LIST(FLOATS(9, 3))),
+        REFUSED("batch norm: the mean is 1 x 2 floats, expected 1 x 3", bo_shape_batch_norm, &default_count,
                 LIST(FLOATS(9, 3), ROW, ROW, FLOATS(1, 2), ROW)),
         REFUSED("batch norm: epsilon is -1", bo_shape_batch_norm, &below, LIST(FLOATS(9, 3), ROW, ROW, ROW, ROW)),
         REFUSED("the momentum is 1.5, expected 0 to 1", bo_shape_batch_norm, &fast,
@@ -377,8 +377,8 @@ static void attentions(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
-    bo_attention *exact = make(context, "softmax"), *gated = make(context, "rfa-gate"), *gla = make(context, "gla"),
-                 *delta = make(context, "gated-delta");
+    bo_attention *exact = create(context, "softmax"), *gated = create(context, "rfa-gate"),
+                 *gla = create(context, "gla"), *delta = create(context, "gated-delta");
     const bo_attention_attributes plain = {.attention = exact}, none = {0}, split = {.attention = exact, .tokens = 4},
                                   too_much = {.attention = exact, .given = BO_ATTENTION_GIVEN_SIGMA},
                                   unknown = {.attention = exact, .given = 1 << 10}, ungated = {.attention = gated},

@@ -1,5 +1,5 @@
 /* Operations on rows of the source use its lengths and have no state, for any pass over the stream; their outputs and
- * gradients have the same bits as the same operations on a stream with these lengths. */
+ * gradients are bitwise equal to operations on a stream with these lengths. */
 #include <bochner/names.h>
 #include "calls.h"
 #include "cases_attention.h"
@@ -73,27 +73,28 @@ static void mixers_go_by_the_source(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
-    const bo_sequences here = {.max_sequences = SEQUENCES},
-                       there = {.max_sequences = SEQUENCES, .layer = 1, .source = true};
+    const bo_sequences target_sequences = {.max_sequences = SEQUENCES},
+                       source_sequences = {.max_sequences = SEQUENCES, .layer = 1, .source = true};
     for (int cell = 0; cell < BO_RECURRENCE_COUNT; cell++) {
-        bo_recurrent_attributes a = {here, (bo_recurrence)cell}, b = {there, (bo_recurrence)cell};
+        bo_recurrent_attributes a = {target_sequences, (bo_recurrence)cell},
+                                b = {source_sequences, (bo_recurrence)cell};
         check_case(context, case_recurrent(&a, ROWS, 3), "recurrent", (twins){&a, &b});
     }
     for (int causal = 0; causal < 2; causal++) {
-        bo_mix_attributes a = {here, 2, causal}, b = {there, 2, causal};
+        bo_mix_attributes a = {target_sequences, 2, causal}, b = {source_sequences, 2, causal};
         check_case(context, case_mix(&a, ROWS, 6, 7), "mix", (twins){&a, &b});
     }
     for (size_t kind = 0; kind < BO_SSM_COUNT; kind++)
         for (size_t form = 0; form < BO_SSM_FORM_COUNT; form++) {
-            bo_ssm_attributes a = {here, (bo_ssm)kind, (bo_ssm_form)form, 3, 2}, b = a;
-            b.sequences = there;
+            bo_ssm_attributes a = {target_sequences, (bo_ssm)kind, (bo_ssm_form)form, 3, 2}, b = a;
+            b.sequences = source_sequences;
             check_case(context, case_ssm(&a, ROWS, 5), "ssm", (twins){&a, &b});
         }
     bo_convolution_attributes a = {.windows = {.height = {.kernel = 1}, .width = {.kernel = 4, .before = 3}},
                                    .groups = 3,
-                                   .sequences = here},
+                                   .sequences = target_sequences},
                               b = a;
-    b.sequences = there;
+    b.sequences = source_sequences;
     op_case c = {.op = BO_OPERATION_CONVOLUTION, .attributes = &a, .inputs = 2};
     c.in[0] = (op_input){.rows = ROWS, .columns = 3}, c.in[1] = (op_input){.rows = 3, .columns = 4};
     check_case(context, c, "causal convolution", (twins){&a, &b});

@@ -1,5 +1,5 @@
-/* State-space systems with long sequences: the forms agree, kernels by doubling are those of the recurrence, nothing
- * grows. */
+/* State-space systems with long sequences: the forms agree, kernels by doubling equal the recurrence, nothing
+ * diverges. */
 #include "nn/enums.h"
 #include "cases_ssm.h"
 #include "calls.h"
@@ -40,9 +40,9 @@ static void strike(subject *s)
 
 static double largest(const float *x, size_t count)
 {
-    double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)x[i]));
-    return most;
+    double max_size = 0;
+    for (size_t i = 0; i < count; i++) max_size = fmax(max_size, fabs((double)x[i]));
+    return max_size;
 }
 
 /* ---- forms ------------------------------------------------------------------------------------------------------- */
@@ -51,11 +51,11 @@ static double largest(const float *x, size_t count)
  * transform. */
 static void compare(const char *what, const float *a, const float *b, size_t count, size_t rows)
 {
-    double room = 0x1p-23 * (16 + 4 * sqrt((double)rows)) * largest(a, count);
+    double tolerance = 0x1p-23 * (16 + 4 * sqrt((double)rows)) * largest(a, count);
     for (size_t i = 0; i < count; i++)
-        if (!(fabs((double)a[i] - (double)b[i]) <= room))
+        if (!(fabs((double)a[i] - (double)b[i]) <= tolerance))
             fail_msg("%s: number %zu is %.9g token by token and %.9g by convolution, expected within %.3g", what, i,
-                     (double)a[i], (double)b[i], room);
+                     (double)a[i], (double)b[i], tolerance);
 }
 
 static void forms_agree(void **state)
@@ -88,7 +88,7 @@ static void forms_agree(void **state)
 /* ---- long sequences ---------------------------------------------------------------------------------------------- */
 
 /* The reference kernel, by its recurrence in double, compared with doubling and with steps: after t tokens a mode has
- * been multiplied by t numbers with an error of 2^-24 of A - 1 each, and rounded t times. */
+ * been multiplied by t factors with an error of 2^-24 of A - 1 each, and rounded t times. */
 static void kernels_are_true(void **state)
 {
     (void)state;
@@ -103,12 +103,13 @@ static void kernels_are_true(void **state)
             strike(&s);
             test_forward(context, &s.t, false);
             plain_ssm(&s.plain);
-            double most = largest(test_out(&s.t), TOKENS * WIDE), room = 0x1p-23 * (16 + 4 * sqrt(TOKENS)) * most;
+            double max_size = largest(test_out(&s.t), TOKENS * WIDE),
+                   tolerance = 0x1p-23 * (16 + 4 * sqrt(TOKENS)) * max_size;
             for (size_t i = 0; i < TOKENS * WIDE; i++)
-                if (!(fabs((double)test_out(&s.t)[i] - s.plain.out[0].x[i]) <= room))
+                if (!(fabs((double)test_out(&s.t)[i] - s.plain.out[0].x[i]) <= tolerance))
                     fail_msg("%s, form %zu: kernel %zu of channel %zu is %.9g, expected %.9g within %.3g",
                              bo_ssm_name(a.kind), form, i / WIDE, i % WIDE, (double)test_out(&s.t)[i],
-                             s.plain.out[0].x[i], room);
+                             s.plain.out[0].x[i], tolerance);
             subject_drop(&s);
         }
     bo_context_destroy(context);
@@ -136,15 +137,16 @@ static void nothing_grows(void **state)
         test_forward(context, &s.t, false);
         for (size_t channel = 0; channel < WIDE; channel++) {
             plain_system system = plain_system_of(&s.plain, channel);
-            double b = 0, w = 0, most = 0;
+            double b = 0, w = 0, max_size = 0;
             for (size_t n = 0; n < SIZE; n++) {
                 if (isfinite(cabs(system.b[n]))) b += pow(cabs(system.b[n]), 2);
                 w += pow(cabs(system.c[n]), 2);
             }
-            for (size_t t = 1; t < TOKENS; t++) most = fmax(most, fabs((double)test_out(&s.t)[t * WIDE + channel]));
-            if (!(most <= 1.001 * sqrt(b * w) + 1e-4))
+            for (size_t t = 1; t < TOKENS; t++)
+                max_size = fmax(max_size, fabs((double)test_out(&s.t)[t * WIDE + channel]));
+            if (!(max_size <= 1.001 * sqrt(b * w) + 1e-4))
                 fail_msg("case %zu, %s, channel %zu: the kernel reaches %.6g, expected at most %.6g", i,
-                         bo_ssm_name(a.kind), channel, most, sqrt(b * w));
+                         bo_ssm_name(a.kind), channel, max_size, sqrt(b * w));
             plain_system_drop(&system);
         }
         for (size_t k = 0; k < TOKENS * WIDE; k++) assert_true(isfinite(test_out(&s.t)[k]));

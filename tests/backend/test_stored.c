@@ -1,6 +1,6 @@
 /* Weights stored as bfloat16, int8 and int4: products and lookups compared with loops in double over the dequantized
- * weights, for every instruction set, few rows and many; the same bits for any number of threads; no allocation; no
- * gradients. */
+ * weights, for every instruction set, few rows and many; bitwise equal results for any number of threads; no
+ * allocation; no gradients. */
 #include "direct.h"
 #include "backend/cpu/cpu.h"
 #include "isas.h"
@@ -27,10 +27,10 @@ static bo_tensor stored(bo_context *context, bo_element element, size_t rows, si
     return kept;
 }
 
-/* The largest error of a number: half a step of its group. int8: the largest number is 127 steps. int4: the scale is at
- * most that of the largest share (1.1, and 2^-8 for its rounding) of the shorter side; the values of the table are at
- * most 27 apart, so an error is at most 13.5, plus 0.5 because the nearest byte is looked up, or if a number lies
- * beyond the table, as far as the smallest share leaves it out. The least squares may move the scale by some
+/* The largest error of an element: half a step of its group. int8: the largest element is 127 steps. int4: the scale is
+ * at most the scale of the largest share (1.1, and 2^-8 for its rounding) of the shorter side; the values of the table
+ * are at most 27 apart, so an error is at most 13.5, plus 0.5 because the nearest byte is looked up, or, for an element
+ * outside the table, the distance that the smallest share allows. The least squares may move the scale by some
  * percent. */
 static double half_step(bo_element element, double x, double largest)
 {
@@ -67,8 +67,8 @@ static void numbers_are_the_nearest(void **state)
     bo_context_destroy(context);
 }
 
-/* The squared error of 4-bit codes for normal numbers is that of the table (0.0053 of the variance, computed for groups
- * with the best scale), less than the 0.0065 of sixteen equal steps; numbers that the table has are exact. */
+/* The squared error of 4-bit codes for normal samples is the error of the table (0.0053 of the variance, computed for
+ * groups with the best scale), less than the 0.0065 of sixteen equal steps; values of the table are exact. */
 static void codes_have_a_small_error(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void what_is_not_finite_stays_so(void **state)
 }
 
 /* Sums as in test_linear.c. With few rows, weights are multiplied by integers: for int8 they differ by at most 2^-16 of
- * the largest number of the row, for int4 by at most 1/254 of the largest number of their group. */
+ * the largest element of the row, for int4 by at most 1/254 of the largest element of the group. */
 static double bound(const shape *s, bo_element element, const float *x, const float *w, double total)
 {
     double rounded = 0;
@@ -153,9 +153,9 @@ static void linear_multiplies_with_them(void **state)
     (void)state;
     for (size_t isa = 0; isa < TEST_ISAS; isa++) {
         if (!bo_kernels_find(test_isas[isa])) continue;
-        direct_purse purse, other_purse;
-        bo_context *context = direct_context(1, test_isas[isa], &purse),
-                   *other = direct_context(3, test_isas[isa], &other_purse);
+        direct_arena arena, other_arena;
+        bo_context *context = direct_context(1, test_isas[isa], &arena),
+                   *other = direct_context(3, test_isas[isa], &other_arena);
         for (size_t i = 0; i < ELEMENTS * SHAPES; i++) {
             const shape *s = &shapes[i / ELEMENTS];
             float *w;
@@ -165,11 +165,11 @@ static void linear_multiplies_with_them(void **state)
             call.in[1] = stored(context, elements[i % ELEMENTS], s->out, s->in, &w);
             assert_ok(context, bo_cpu_linear.shape(context, &call));
             call.out[0] = direct_operand(s->rows, s->out, 2);
-            assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &call, false));
+            assert_ok(context, direct_run(context, &arena, &bo_cpu_linear, &call, false));
             check_products(s, elements[i % ELEMENTS], call.in[0].data, w, call.out[0].data);
             float *y = call.out[0].data;
             call.out[0].data = direct_floats(s->rows * s->out, 4);
-            assert_ok(other, direct_run(other, &other_purse, &bo_cpu_linear, &call, false));
+            assert_ok(other, direct_run(other, &other_arena, &bo_cpu_linear, &call, false));
             assert_memory_equal(y, call.out[0].data, s->rows * s->out * sizeof *y);
             free(call.in[0].data), free(call.in[1].data), free(call.out[0].data), free(y), free(w);
         }
@@ -181,8 +181,8 @@ static void linear_multiplies_with_them(void **state)
 static void rows_that_are_not_finite_stay_so(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(1, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(1, NULL, &arena);
     for (size_t i = 0; i < 2 * ELEMENTS; i++) {
         float *w, *x;
         bo_linear_attributes attributes = {.weights = 1};
@@ -192,7 +192,7 @@ static void rows_that_are_not_finite_stay_so(void **state)
         call.out[0] = direct_operand(2, 3, 2);
         x = call.in[0].data;
         x[69] = i / ELEMENTS ? INFINITY : NAN;
-        assert_ok(context, direct_run(context, &purse, &bo_cpu_linear, &call, false));
+        assert_ok(context, direct_run(context, &arena, &bo_cpu_linear, &call, false));
         for (size_t j = 0; j < 6; j++)
             assert_true(j < 3 ? !isfinite(((float *)call.out[0].data)[j]) : isfinite(((float *)call.out[0].data)[j]));
         free(call.in[0].data), free(call.in[1].data), free(call.out[0].data), free(w);
@@ -203,8 +203,8 @@ static void rows_that_are_not_finite_stay_so(void **state)
 static void embed_looks_them_up(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     int32_t indices[] = {4, 0, 4, 9, 1};
     for (size_t e = 0; e < ELEMENTS; e++) {
         float *w;
@@ -213,7 +213,7 @@ static void embed_looks_them_up(void **state)
         call.in[1] = stored(context, elements[e], 10, 83, &w);
         assert_ok(context, bo_cpu_embed.shape(context, &call));
         call.out[0] = direct_operand(5, 83, 2);
-        assert_ok(context, direct_run(context, &purse, &bo_cpu_embed, &call, false));
+        assert_ok(context, direct_run(context, &arena, &bo_cpu_embed, &call, false));
         for (size_t i = 0; i < 5; i++)
             assert_memory_equal((float *)call.out[0].data + i * 83, w + (size_t)indices[i] * 83, 83 * sizeof *w);
         free(call.in[1].data), free(call.out[0].data), free(w);
@@ -221,7 +221,7 @@ static void embed_looks_them_up(void **state)
     bo_context_destroy(context);
 }
 
-/* The error of a loss is at most twice that of a logit, plus the rounding of its exponentials. */
+/* The error of a loss is at most twice the error of a logit, plus the rounding of its exponentials. */
 static void check_losses(const shape *s, bo_element element, const float *x, const float *w, const int32_t *targets,
                          const float *losses)
 {
@@ -241,12 +241,12 @@ static void check_losses(const shape *s, bo_element element, const float *x, con
     }
 }
 
-static void cross_entropy_takes_them(void **state)
+static void cross_entropy_supports_them(void **state)
 {
     (void)state;
     static const shape sizes[] = {{1, 64, 40}, {5, 70, 300}, {50, 90, 77}};
-    direct_purse purse;
-    bo_context *context = direct_context(2, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(2, NULL, &arena);
     for (size_t i = 0; i < 3 * ELEMENTS; i++) {
         const shape *s = &sizes[i / ELEMENTS];
         float *w;
@@ -259,11 +259,11 @@ static void cross_entropy_takes_them(void **state)
         call.in[2] = (bo_tensor){targets, BO_ELEMENT_INT32, s->rows, 1};
         assert_ok(context, bo_cpu_cross_entropy.shape(context, &call));
         call.out[0] = direct_operand(1, 1, 2), call.out[1] = direct_operand(s->rows, 1, 2);
-        assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &call, false));
+        assert_ok(context, direct_run(context, &arena, &bo_cpu_cross_entropy, &call, false));
         check_losses(s, elements[i % ELEMENTS], call.in[0].data, w, targets, call.out[1].data);
         /* a teacher that is the student leaves half of each loss */
         attributes.teacher = 0.5, call.in[call.inputs++] = call.in[0];
-        assert_ok(context, direct_run(context, &purse, &bo_cpu_cross_entropy, &call, false));
+        assert_ok(context, direct_run(context, &arena, &bo_cpu_cross_entropy, &call, false));
         for (size_t t = 0; t < s->rows; t++) ((float *)call.out[1].data)[t] *= 2;
         check_losses(s, elements[i % ELEMENTS], call.in[0].data, w, targets, call.out[1].data);
         free(call.in[0].data), free(call.in[1].data), free(call.out[0].data), free(call.out[1].data), free(w);
@@ -271,11 +271,11 @@ static void cross_entropy_takes_them(void **state)
     bo_context_destroy(context);
 }
 
-static void others_refuse_them(void **state)
+static void other_operations_refuse_them(void **state)
 {
     (void)state;
-    direct_purse purse;
-    bo_context *context = direct_context(1, NULL, &purse);
+    direct_arena arena;
+    bo_context *context = direct_context(1, NULL, &arena);
     float *w;
     bo_linear_attributes attributes = {.weights = 1, .bias = true};
     bo_op_call call = {.attributes = &attributes, .inputs = 3, .outputs = 1};
@@ -301,7 +301,7 @@ int main(void)
         cmocka_unit_test(codes_have_a_small_error),         cmocka_unit_test(numbers_are_the_nearest),
         cmocka_unit_test(what_is_not_finite_stays_so),      cmocka_unit_test(linear_multiplies_with_them),
         cmocka_unit_test(rows_that_are_not_finite_stay_so), cmocka_unit_test(embed_looks_them_up),
-        cmocka_unit_test(cross_entropy_takes_them),         cmocka_unit_test(others_refuse_them),
+        cmocka_unit_test(cross_entropy_supports_them),      cmocka_unit_test(other_operations_refuse_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

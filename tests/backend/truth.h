@@ -1,7 +1,7 @@
 /* Reference results of an operation and their float32 tolerances.
  *
  * Gradients are fourth-order central differences of the reference (the error of a step h is h⁴/30 of the fifth
- * derivative), with dout of one output at a time, so that any of them may be absent.
+ * derivative), with dout of one output at a time, so any dout may be absent.
  *
  * Tolerances are computed: the reference is evaluated again with every input changed by a random relative 2⁻²³, two
  * units of float32 rounding. The library may differ by the change of the result, times SLACK because there are few
@@ -17,7 +17,7 @@ enum { TRUTH_SLACK = 12, TRUTH_SHAKES = 2, TRUTH_DIRECTIONS = 3, TRUTH_PLACES = 
 /* An array of reference values by rows, and the tolerance of each. NAN: not computed. */
 typedef struct truth_array {
     size_t rows, columns;
-    double *value, *shaken[TRUTH_SHAKES], *room;
+    double *value, *shaken[TRUTH_SHAKES], *tolerance;
 } truth_array;
 
 /* u: a direction in the input; value[0]: <dout, derivative of the output along u>. */
@@ -29,7 +29,7 @@ typedef struct truth_direction {
 typedef struct op_truth {
     size_t inputs, outputs;
     bool has[BO_OP_INPUTS];    /* the input has a gradient … */
-    double size[BO_OP_INPUTS]; /* … with this largest number */
+    double size[BO_OP_INPUTS]; /* … with this largest value */
     truth_array out[BO_OP_OUTPUTS], gradient[BO_OP_OUTPUTS][BO_OP_INPUTS];
     size_t directions;
     truth_direction direction[BO_OP_INPUTS][TRUTH_DIRECTIONS];
@@ -39,7 +39,7 @@ typedef struct op_truth {
 static inline truth_array truth_array_make(size_t rows, size_t columns)
 {
     size_t count = rows * columns;
-    truth_array a = {.rows = rows, .columns = columns, .value = plain_zeros(count), .room = plain_zeros(count)};
+    truth_array a = {.rows = rows, .columns = columns, .value = plain_zeros(count), .tolerance = plain_zeros(count)};
     for (size_t s = 0; s < TRUTH_SHAKES; s++) a.shaken[s] = plain_zeros(count);
     for (size_t i = 0; i < count; i++) a.value[i] = NAN;
     return a;
@@ -48,13 +48,13 @@ static inline truth_array truth_array_make(size_t rows, size_t columns)
 static inline void truth_array_drop(truth_array *a)
 {
     free(a->value);
-    free(a->room);
+    free(a->tolerance);
     for (size_t s = 0; s < TRUTH_SHAKES; s++) free(a->shaken[s]);
 }
 
 /* Tolerance per row: the change of this row under perturbation, or a quarter of the largest change of any row; plus the
  * rounding of results that are sums of `terms` terms. fmax ignores NAN. */
-static inline void truth_room(truth_array *a, size_t terms, double canceling)
+static inline void truth_tolerance(truth_array *a, size_t terms, double canceling)
 {
     double worst = 0, largest = 0;
     for (size_t i = 0; i < a->rows * a->columns; i++) {
@@ -62,12 +62,12 @@ static inline void truth_room(truth_array *a, size_t terms, double canceling)
         largest = fmax(largest, fabs(a->value[i]));
     }
     for (size_t row = 0; row < a->rows; row++) {
-        double own = 0;
+        double error = 0;
         for (size_t i = row * a->columns; i < (row + 1) * a->columns; i++)
-            for (size_t s = 0; s < TRUTH_SHAKES; s++) own = fmax(own, fabs(a->shaken[s][i] - a->value[i]));
+            for (size_t s = 0; s < TRUTH_SHAKES; s++) error = fmax(error, fabs(a->shaken[s][i] - a->value[i]));
         for (size_t i = row * a->columns; i < (row + 1) * a->columns; i++)
-            a->room[i] = TRUTH_SLACK * fmax(own, 0.25 * worst) +
-                         0x1p-23 * fmax(largest, canceling) * (4 + sqrt((double)terms)) + 1e-36;
+            a->tolerance[i] = TRUTH_SLACK * fmax(error, 0.25 * worst) +
+                              0x1p-23 * fmax(largest, canceling) * (4 + sqrt((double)terms)) + 1e-36;
     }
 }
 
@@ -83,7 +83,7 @@ static inline void truth_outputs(plain_op *op, double *out)
     }
 }
 
-/* The derivative along `u`, or along number `at` if u is NULL, multiplied by dout, for each output: the reference at x
+/* The derivative along `u`, or along element `at` if u is NULL, multiplied by dout, for each output: the reference at x
  * + h u for four values of h. */
 static inline void truth_derivative(plain_op *op, double *const *dout, double h, size_t k, size_t at, const double *u,
                                     double *out)
@@ -113,26 +113,26 @@ static inline void truth_derivative(plain_op *op, double *const *dout, double h,
     free(all);
 }
 
-/* The numbers of an input by which the reference is differentiated: all, or for large cases the corners and a few
+/* The elements of an input for which the reference is differentiated: all, or for large cases the corners and a few
  * more. */
-static inline bool truth_asks(const op_case *c, const plain_tensor *t, size_t j)
+static inline bool truth_has_gradient(const op_case *c, const plain_tensor *t, size_t j)
 {
     size_t last = plain_count(t) - 1;
     return !c->large || j == 0 || j == last || j == t->columns - 1 || j % (last / TRUTH_PLACES + 1) == 1;
 }
 
-/* The array to fill: the reference values, or those of a perturbed evaluation. */
+/* The array to fill: the reference values, or the values of a perturbed evaluation. */
 static inline double *truth_slot(truth_array *a, size_t shake)
 {
     return shake ? a->shaken[shake - 1] : a->value;
 }
 
-static inline void truth_ask_input(const op_case *c, plain_op *op, double *const *dout, op_truth *t, size_t k,
-                                   size_t shake)
+static inline void truth_input_gradients(const op_case *c, plain_op *op, double *const *dout, op_truth *t, size_t k,
+                                         size_t shake)
 {
     double h = c->step > 0 ? c->step : 1e-3, found[BO_OP_OUTPUTS];
     for (size_t j = 0; j < plain_count(&op->in[k]); j++) {
-        if (!truth_asks(c, &op->in[k], j)) continue;
+        if (!truth_has_gradient(c, &op->in[k], j)) continue;
         truth_derivative(op, dout, h, k, j, NULL, found);
         for (size_t o = 0; o < op->outputs; o++) truth_slot(&t->gradient[o][k], shake)[j] = found[o];
     }
@@ -144,13 +144,13 @@ static inline void truth_ask_input(const op_case *c, plain_op *op, double *const
 }
 
 /* Computes all values for these operands. */
-static inline void truth_ask(const op_case *c, plain_op *op, double *const *dout, op_truth *t, size_t shake)
+static inline void truth_gradients(const op_case *c, plain_op *op, double *const *dout, op_truth *t, size_t shake)
 {
     plain_forward_of(op->kind)(op);
     for (size_t o = 0; o < op->outputs; o++)
         memcpy(truth_slot(&t->out[o], shake), op->out[o].x, plain_count(&op->out[o]) * sizeof(double));
     for (size_t k = 0; k < op->inputs; k++)
-        if (t->has[k]) truth_ask_input(c, op, dout, t, k, shake);
+        if (t->has[k]) truth_input_gradients(c, op, dout, t, k, shake);
 }
 
 /* ---- construction ------------------------------------------------------------------------------------------------ */
@@ -186,16 +186,16 @@ static inline op_truth truth_begin(const op_case *c, const plain_op *op)
 
 static inline size_t truth_terms(const plain_op *op)
 {
-    size_t most = 1;
+    size_t max_count = 1;
     for (size_t k = 0; k < op->inputs; k++) {
-        if (op->in[k].rows > most) most = op->in[k].rows;
-        if (op->in[k].columns > most) most = op->in[k].columns;
+        if (op->in[k].rows > max_count) max_count = op->in[k].rows;
+        if (op->in[k].columns > max_count) max_count = op->in[k].columns;
     }
-    return most;
+    return max_count;
 }
 
 /* The directions of an input share one tolerance, because a single direction may change little by chance. */
-static inline void truth_direction_rooms(op_truth *t, size_t k, size_t terms)
+static inline void truth_direction_tolerances(op_truth *t, size_t k, size_t terms)
 {
     for (size_t o = 0; o < t->outputs; o++) {
         truth_array all = truth_array_make(1, t->directions);
@@ -203,25 +203,25 @@ static inline void truth_direction_rooms(op_truth *t, size_t k, size_t terms)
             all.value[d] = t->direction[k][d].along[o].value[0];
             for (size_t s = 0; s < TRUTH_SHAKES; s++) all.shaken[s][d] = t->direction[k][d].along[o].shaken[s][0];
         }
-        truth_room(&all, terms, 0);
-        for (size_t d = 0; d < t->directions; d++) t->direction[k][d].along[o].room[0] = all.room[d];
+        truth_tolerance(&all, terms, 0);
+        for (size_t d = 0; d < t->directions; d++) t->direction[k][d].along[o].tolerance[0] = all.tolerance[d];
         truth_array_drop(&all);
     }
 }
 
-static inline void truth_rooms(op_truth *t, size_t terms, double canceling)
+static inline void truth_tolerances(op_truth *t, size_t terms, double canceling)
 {
     for (size_t o = 0; o < t->outputs; o++) {
-        truth_room(&t->out[o], terms, 0);
+        truth_tolerance(&t->out[o], terms, 0);
         for (size_t k = 0; k < t->inputs; k++) {
             if (!t->has[k]) continue;
             truth_array *a = &t->gradient[o][k];
-            truth_room(a, terms, canceling);
+            truth_tolerance(a, terms, canceling);
             for (size_t i = 0; i < a->rows * a->columns; i++) t->size[k] = fmax(t->size[k], fabs(a->value[i]));
         }
     }
     for (size_t k = 0; k < t->inputs; k++)
-        if (t->has[k] && t->directions) truth_direction_rooms(t, k, terms);
+        if (t->has[k] && t->directions) truth_direction_tolerances(t, k, terms);
 }
 
 static inline void truth_shake(double *x, size_t count, uint64_t seed)
@@ -236,7 +236,7 @@ static inline op_truth truth_make(const op_case *c, const double *mask)
     plain_op op = op_make(c);
     op.mask = mask;
     op_truth t = truth_begin(c, &op);
-    truth_ask(c, &op, t.dout, &t, 0);
+    truth_gradients(c, &op, t.dout, &t, 0);
     op_drop(&op);
     for (size_t s = 1; s <= TRUTH_SHAKES; s++) {
         double *dout[BO_OP_OUTPUTS];
@@ -249,9 +249,9 @@ static inline op_truth truth_make(const op_case *c, const double *mask)
             memcpy(dout[o], t.dout[o], plain_count(&op.out[o]) * sizeof(double));
             truth_shake(dout[o], plain_count(&op.out[o]), 1000 * s + o);
         }
-        truth_ask(c, &op, dout, &t, s);
+        truth_gradients(c, &op, dout, &t, s);
         for (size_t o = 0; o < op.outputs; o++) free(dout[o]);
-        if (s == TRUTH_SHAKES) truth_rooms(&t, truth_terms(&op), c->canceling);
+        if (s == TRUTH_SHAKES) truth_tolerances(&t, truth_terms(&op), c->canceling);
         op_drop(&op);
     }
     return t;

@@ -8,16 +8,16 @@ tiny="--layers 2 --width 32 --heads 2 --context 16 --batch 2 --lr 0.05 --other-l
 features="--features 8"
 run="--steps 12 --eval-every 6 --checkpoint-every 6 --quiet --json"
 
-# same_curve DIRECTORY DIRECTORY ROOM: the losses of all steps differ by at most this number.
+# same_curve DIRECTORY DIRECTORY TOLERANCE: the losses of all steps differ by at most TOLERANCE.
 same_curve() {
     for directory in "$1" "$2"; do sed 's/.*"loss": \([^,]*\),.*/\1/' "$directory/metrics.jsonl" >"$directory.curve"; done
-    paste "$1.curve" "$2.curve" | awk -v room="$3" 'NF != 2 { print "lines differ"; exit 1 }
-        { d = $1 - $2; if (d < 0) d = -d; if (!(d <= room)) { print "step " NR ": " $1 " and " $2; bad = 1; exit } }
+    paste "$1.curve" "$2.curve" | awk -v tolerance="$3" 'NF != 2 { print "lines differ"; exit 1 }
+        { d = $1 - $2; if (d < 0) d = -d; if (!(d <= tolerance)) { print "step " NR ": " $1 " and " $2; bad = 1; exit } }
         END { exit bad || NR != 12 }' >differences || complain "the loss curves of $1 and $2: $(cat differences)"
 }
 
-# near WHAT A B ROOM
+# near WHAT A B TOLERANCE
 near() {
-    awk -v a="$2" -v b="$3" -v room="$4" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(a != "" && b != "" && d <= room) }' ||
+    awk -v a="$2" -v b="$3" -v tolerance="$4" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(a != "" && b != "" && d <= tolerance) }' ||
         complain "$1: $2 and $3"
 }

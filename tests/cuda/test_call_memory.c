@@ -1,6 +1,6 @@
-/* bo_attention_call with a workspace allocates nothing after bo_attention_call_bytes: neither memory of the host, which
- * an allocator counts, nor memory of the device, of which the emulator has none left. On a GPU it can be recorded, and
- * the recording repeated. */
+/* bo_attention_call with a workspace allocates nothing after bo_attention_call_bytes: neither host memory, which an
+ * allocator counts, nor device memory, which is exhausted in the emulator. On a GPU it can be recorded, and the
+ * recording replayed. */
 #include <bochner/devices.h>
 #include "attention/attention.h"
 #include "base/counting.h"
@@ -24,14 +24,14 @@ static bool emulated(const struct place *at)
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-/* What a test allocates on a device. */
+/* Device allocations of a test. */
 typedef struct pool {
     struct place *at;
     size_t count;
     void *all[64];
 } pool;
 
-static void *take(pool *p, size_t bytes)
+static void *pool_allocate(pool *p, size_t bytes)
 {
     void *out;
     assert_true(p->count < sizeof p->all / sizeof *p->all);
@@ -39,12 +39,12 @@ static void *take(pool *p, size_t bytes)
     return p->all[p->count++] = out;
 }
 
-static void give_back(pool *p)
+static void pool_release(pool *p)
 {
     for (size_t i = 0; i < p->count; i++) bo_device_free(p->at->context, p->all[i]);
 }
 
-/* Numbers of the call's type, small; `less`: at most 0. */
+/* Small values in the type of the call; `less`: at most 0. */
 static void *noise(pool *p, bo_element element, size_t count, uint64_t stream, bool less)
 {
     const size_t bytes = element == BO_ELEMENT_BFLOAT16 ? 2 : 4;
@@ -58,7 +58,7 @@ static void *noise(pool *p, bo_element element, size_t count, uint64_t stream, b
         if (bytes == 2) bits >>= 16; /* the upper half: little-endian */
         memcpy(x + i * bytes, &bits, bytes);
     }
-    void *out = take(p, count * bytes);
+    void *out = pool_allocate(p, count * bytes);
     assert_ok(p->at->context, bo_device_write(p->at->context, out, x, count * bytes));
     free(x);
     return out;
@@ -71,7 +71,7 @@ static float *parameter(pool *p, size_t count, uint64_t stream)
 
 /* A form of a call. */
 typedef struct form {
-    const char *words;
+    const char *message;
     bool training, offsets, states, cross, no_keys;
     size_t tokens;
     bo_element element;
@@ -86,7 +86,7 @@ static bo_attention_desc desc_of(const char *kind, bool causal)
     return desc;
 }
 
-/* Every array and parameter that the attention takes, with gradients if training. */
+/* Every array and parameter that the attention supports, with gradients in training. */
 static bo_attention_call call_of(pool *p, const bo_attention_desc *d, const form *f)
 {
     static const int32_t starts[] = {0, 1, 1 + TOKENS, ROWS};
@@ -102,23 +102,23 @@ static bo_attention_call call_of(pool *p, const bo_attention_desc *d, const form
                            .rows = ROWS,
                            .key_rows = ROWS};
     if (f->offsets) {
-        int32_t *at = take(p, sizeof starts);
+        int32_t *at = pool_allocate(p, sizeof starts);
         assert_ok(p->at->context, bo_device_write(p->at->context, at, starts, sizeof starts));
         c.offsets = at;
         if (f->cross) c.key_offsets = at;
     }
-    c.q.data = noise(p, e, q, 1, false), c.out.data = take(p, q * sizeof(float));
+    c.q.data = noise(p, e, q, 1, false), c.out.data = pool_allocate(p, q * sizeof(float));
     if (!f->no_keys) c.k.data = noise(p, e, k, 2, false), c.v.data = noise(p, e, k, 3, false);
     if (!f->no_keys && (channels || d->gate == BO_GATE_CONVEX || d->gate == BO_GATE_DECAY))
         c.log_gate.data = noise(p, e, gate, 4, true);
     if (bo_attention_has(d, BO_TRAIT_SIGMA)) c.sigma = parameter(p, KEY_HEADS * DIM, 5);
     if (d->rank) c.m = parameter(p, KEY_HEADS * d->rank * DIM, 6);
     if (f->training) {
-        c.dout.data = noise(p, e, q, 7, false), c.dq.data = take(p, q * sizeof(float));
-        c.dk.data = take(p, k * sizeof(float)), c.dv.data = take(p, k * sizeof(float));
-        if (c.log_gate.data) c.dlog_gate.data = take(p, gate * sizeof(float));
-        if (c.sigma) c.dsigma = take(p, KEY_HEADS * DIM * sizeof(float));
-        if (c.m) c.dm = take(p, KEY_HEADS * d->rank * DIM * sizeof(float));
+        c.dout.data = noise(p, e, q, 7, false), c.dq.data = pool_allocate(p, q * sizeof(float));
+        c.dk.data = pool_allocate(p, k * sizeof(float)), c.dv.data = pool_allocate(p, k * sizeof(float));
+        if (c.log_gate.data) c.dlog_gate.data = pool_allocate(p, gate * sizeof(float));
+        if (c.sigma) c.dsigma = pool_allocate(p, KEY_HEADS * DIM * sizeof(float));
+        if (c.m) c.dm = pool_allocate(p, KEY_HEADS * d->rank * DIM * sizeof(float));
     }
     return c;
 }
@@ -126,7 +126,7 @@ static bo_attention_call call_of(pool *p, const bo_attention_desc *d, const form
 static void add_states(pool *p, const bo_attention *attention, bo_attention_call *c, void *states[SEQUENCES])
 {
     for (size_t s = 0; s < SEQUENCES; s++) {
-        states[s] = take(p, bo_attention_state_bytes(attention));
+        states[s] = pool_allocate(p, bo_attention_state_bytes(attention));
         assert_ok(p->at->context, bo_attention_state_init(p->at->context, attention, states[s]));
     }
     c->initial = states;
@@ -150,7 +150,8 @@ static bool compute(struct place *at, const char *kind, const form *f)
     if (status == BO_OK && f->training)
         status = bo_attention_call_bytes(at->context, attention, &c, true, &other, &backward);
     if (status == BO_OK) {
-        c.tape = f->training ? take(&p, tape) : NULL, c.workspace = take(&p, bo_max(forward, backward));
+        c.tape = f->training ? pool_allocate(&p, tape) : NULL,
+        c.workspace = pool_allocate(&p, bo_max(forward, backward));
         const size_t calls = at->count.calls;
         at->count.fail_at = calls + 1;
         if (emulated(at)) setenv("BOCHNER_EMULATED_BYTES", "1", 1);
@@ -159,13 +160,13 @@ static bool compute(struct place *at, const char *kind, const form *f)
         unsetenv("BOCHNER_EMULATED_BYTES");
         at->count.fail_at = 0;
         if (status != BO_OK || at->count.calls != calls)
-            fail_msg("%s, %s, %s: %zu allocations (%s)", at->name, kind, f->words, at->count.calls - calls,
+            fail_msg("%s, %s, %s: %zu allocations (%s)", at->name, kind, f->message, at->count.calls - calls,
                      bo_context_error(at->context));
         assert_ok(at->context, bo_device_synchronize(at->context));
     } else {
         assert_int_equal(status, BO_UNSUPPORTED);
     }
-    give_back(&p);
+    pool_release(&p);
     bo_attention_destroy(attention);
     return status == BO_OK;
 }
@@ -177,16 +178,16 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static void calls_allocate_nothing(void **state)
 {
     static const form forms[] = {
-        {.words = "training", .training = true, .tokens = TOKENS},
-        {.words = "training, offsets", .training = true, .offsets = true},
-        {.words = "states", .states = true, .tokens = TOKENS},
-        {.words = "states, offsets", .states = true, .offsets = true},
-        {.words = "a step", .states = true, .tokens = 1},
-        {.words = "states without keys", .states = true, .no_keys = true, .cross = true, .tokens = TOKENS},
-        {.words = "cross attention", .training = true, .cross = true, .tokens = TOKENS},
-        {.words = "cross attention, offsets", .training = true, .cross = true, .offsets = true},
-        {.words = "bfloat16", .training = true, .tokens = TOKENS, .element = BO_ELEMENT_BFLOAT16},
-        {.words = "bfloat16, states, offsets", .states = true, .offsets = true, .element = BO_ELEMENT_BFLOAT16}};
+        {.message = "training", .training = true, .tokens = TOKENS},
+        {.message = "training, offsets", .training = true, .offsets = true},
+        {.message = "states", .states = true, .tokens = TOKENS},
+        {.message = "states, offsets", .states = true, .offsets = true},
+        {.message = "a step", .states = true, .tokens = 1},
+        {.message = "states without keys", .states = true, .no_keys = true, .cross = true, .tokens = TOKENS},
+        {.message = "cross attention", .training = true, .cross = true, .tokens = TOKENS},
+        {.message = "cross attention, offsets", .training = true, .cross = true, .offsets = true},
+        {.message = "bfloat16", .training = true, .tokens = TOKENS, .element = BO_ELEMENT_BFLOAT16},
+        {.message = "bfloat16, states, offsets", .states = true, .offsets = true, .element = BO_ELEMENT_BFLOAT16}};
     (void)state;
     size_t computed[2] = {0};
     for (size_t i = 0; i < KINDS; i++)
@@ -198,8 +199,8 @@ static void calls_allocate_nothing(void **state)
 
 /* ---- recordings -------------------------------------------------------------------------------------------------- */
 
-/* A recording of forward and backward gives the same bits each time it is repeated, also after the inputs have
- * changed. What cannot be recorded (waits, copies from the host) is an error, in the emulator as on a GPU. */
+/* Replays of a recorded forward and backward are bitwise equal to direct calls, also after the inputs have changed.
+ * Operations that cannot be recorded (waits, copies from the host) are errors, in the emulator as on a GPU. */
 static void calls_can_be_recorded(void **state)
 {
     static const form packed = {.training = true, .offsets = true};
@@ -218,9 +219,9 @@ static void calls_can_be_recorded(void **state)
         bo_attention_call c = call_of(&p, &desc, &packed);
         assert_ok(context, bo_attention_call_bytes(context, attention, &c, false, &tape, &forward));
         assert_ok(context, bo_attention_call_bytes(context, attention, &c, true, &tape, &backward));
-        c.tape = take(&p, tape), c.workspace = take(&p, bo_max(forward, backward));
+        c.tape = pool_allocate(&p, tape), c.workspace = pool_allocate(&p, bo_max(forward, backward));
         void *const changed = (void *)(uintptr_t)c.v.data, *const values[] = {
-                                                               take(&p, half),
+                                                               pool_allocate(&p, half),
                                                                parameter(&p, ROWS * KEY_HEADS * DIM, 20)};
         assert_ok(context, bo_device_copy(context, values[0], c.v.data, half));
         for (int round = 0; round < 2; round++) {
@@ -247,7 +248,7 @@ static void calls_can_be_recorded(void **state)
         }
         bo_device_forget(device, recording);
         free(expected[0]), free(expected[1]), free(found);
-        give_back(&p);
+        pool_release(&p);
         bo_attention_destroy(attention);
     }
 }

@@ -1,5 +1,5 @@
-/* The public calls of attention on a GPU: with arrays of the host and of the GPU, and bo_attention_call with strides,
- * offsets and a stream. The results are those of the same calls on the CPU. */
+/* The public calls of attention on a GPU: with host arrays and GPU arrays, and bo_attention_call with strides, offsets
+ * and a stream. The results equal the same calls on the CPU. */
 #include <bochner/devices.h>
 #include "attention/attention.h"
 #include "features/propose.h"
@@ -9,7 +9,7 @@ enum { HEADS = 4, KEY_HEADS = 2, DIM = 16, TOKENS = 37, SEQUENCES = 3, ROWS = SE
 
 static bo_context *host, *gpu;
 
-/* Relative to the largest number: sums of float32 in another order. */
+/* Relative to the largest value: float32 sums in another order. */
 static const double tolerance = 2e-4;
 
 static float *noise(size_t count, uint64_t stream)
@@ -101,7 +101,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 /* ---- arrays of the host ------------------------------------------------------------------------------------------ */
 
 /* One attention serves both contexts. Kinds without kernels (ridge) are computed on the CPU. */
-static void host_arrays_give_the_results_of_the_cpu(void **state)
+static void host_arrays_match_the_cpu(void **state)
 {
     static const size_t lengths[SEQUENCES] = {1, TOKENS, ROWS - TOKENS - 1};
     (void)state;
@@ -264,7 +264,7 @@ static void run_call(bo_context *context, const bo_attention *attention, bool of
     free(packed);
 }
 
-static void calls_take_packed_arrays(void **state)
+static void calls_support_packed_arrays(void **state)
 {
     static const size_t lengths[SEQUENCES] = {1, TOKENS, ROWS - TOKENS - 1};
     (void)state;
@@ -280,7 +280,7 @@ static void calls_take_packed_arrays(void **state)
             arrays expected = arrays_of(&desc), on_host = arrays_of(&desc), on_gpu = arrays_of(&desc);
             forward_and_backward(host, attention, &shape, &expected);
             run_call(host, attention, packed, NULL, &on_host);
-            assert_memory_equal(on_host.out, expected.out, ROWS * HEADS * DIM * sizeof(float)); /* the same bits */
+            assert_memory_equal(on_host.out, expected.out, ROWS * HEADS * DIM * sizeof(float)); /* bitwise equal */
             assert_memory_equal(on_host.dk, expected.dk, ROWS * KEY_HEADS * DIM * sizeof(float));
             if (desc.kind != BO_ATTENTION_RIDGE) {
                 run_call(gpu, attention, packed, NULL, &on_gpu);
@@ -291,8 +291,8 @@ static void calls_take_packed_arrays(void **state)
         }
 }
 
-/* The simple calls take arrays of the GPU, states included. */
-static void simple_calls_take_arrays_of_the_gpu(void **state)
+/* The simple calls support GPU arrays, including states. */
+static void simple_calls_support_gpu_arrays(void **state)
 {
     (void)state;
     for (size_t i = 0; i < KINDS - 2; i++) {
@@ -325,8 +325,9 @@ static void simple_calls_take_arrays_of_the_gpu(void **state)
         if (gates) assert_ok(gpu, bo_device_read(gpu, found.dlog_gate, d.log_gate, gates));
         expect_same(kinds[i], &expected, &found);
         const bo_attention_shape one = {.sequences = 1, .tokens = TOKENS, .layout = BO_LAYOUT_TOKENS_FIRST};
-        const bo_attention_inputs own = inputs_of(&expected);
-        assert_ok(host, bo_attention_forward_arrays(host, attention, &one, &own, NULL, NULL, expected.out, NULL));
+        const bo_attention_inputs host_inputs = inputs_of(&expected);
+        assert_ok(host,
+                  bo_attention_forward_arrays(host, attention, &one, &host_inputs, NULL, NULL, expected.out, NULL));
         assert_ok(gpu, bo_attention_state_init(gpu, attention, memory));
         assert_ok(gpu, bo_attention_extend(gpu, attention, &one, &in, &memory, out));
         assert_ok(gpu, bo_device_read(gpu, found.out, out, q));
@@ -377,7 +378,7 @@ static void wrong_memory_is_refused(void **state)
     drop(&a);
 }
 
-/* Tapes, absent gradients, and calls that contradict themselves. */
+/* Tapes, absent gradients, and contradictory calls. */
 static void backward_is_exact_about_its_forward_pass(void **state)
 {
     (void)state;
@@ -415,7 +416,7 @@ static void backward_is_exact_about_its_forward_pass(void **state)
     drop(&a);
 }
 
-/* In bfloat16, forward and backward choose the same kernels, or backward is refused. */
+/* In bfloat16, forward and backward choose the same kernels, or backward returns an error. */
 static void gradients_at_odd_addresses_are_refused(void **state)
 {
     enum { WIDE = 64, FEATURES = 128 };
@@ -438,11 +439,11 @@ static void gradients_at_odd_addresses_are_refused(void **state)
                            .k = {.data = q},
                            .v = {.data = q},
                            .out = {.data = out}};
-    size_t tape, bytes, backward, other;
+    size_t tape, bytes, backward, same_tape;
     assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, false, &tape, &bytes));
     c.dout.data = dout + 2, c.dq.data = dq;
-    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, true, &other, &backward));
-    assert_int_equal(other, tape);
+    assert_ok(gpu, bo_attention_call_bytes(gpu, attention, &c, true, &same_tape, &backward));
+    assert_int_equal(same_tape, tape);
     assert_ok(gpu, bo_device_allocate(gpu, tape, &c.tape));
     assert_ok(gpu, bo_device_allocate(gpu, bytes > backward ? bytes : backward, &c.workspace));
     assert_ok(gpu, bo_attention_forward(gpu, attention, &c));
@@ -496,7 +497,7 @@ static void features_are_those_of_the_cpu(void **state)
                 bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, on_gpu, stride));
             bo_device_free(gpu, on_gpu);
         }
-        /* another draw replaces the numbers on the GPU */
+        /* a new draw replaces the data on the GPU */
         if (m < 3) {
             assert_ok(host, bo_features_redraw(host, phi, 77));
             assert_ok(host, bo_features_apply(host, phi, &(bo_inputs){.rows = 100, .x = x, .stride = STRIDE}, expected,
@@ -514,11 +515,11 @@ static void features_are_those_of_the_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_arrays_give_the_results_of_the_cpu),
+        cmocka_unit_test(host_arrays_match_the_cpu),
         cmocka_unit_test(states_of_the_host_cross_devices),
         cmocka_unit_test(numbers_that_are_not_finite_are_named),
-        cmocka_unit_test(calls_take_packed_arrays),
-        cmocka_unit_test(simple_calls_take_arrays_of_the_gpu),
+        cmocka_unit_test(calls_support_packed_arrays),
+        cmocka_unit_test(simple_calls_support_gpu_arrays),
         cmocka_unit_test(wrong_memory_is_refused),
         cmocka_unit_test(backward_is_exact_about_its_forward_pass),
         cmocka_unit_test(gradients_at_odd_addresses_are_refused),

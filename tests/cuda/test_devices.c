@@ -1,4 +1,4 @@
-/* Choosing the device of a context: names, refusals, and what a device has. */
+/* Selection of the device of a context: names, errors, and device properties. */
 #include <bochner/devices.h>
 #include "testing.h"
 #include "backend/backend.h"
@@ -18,7 +18,7 @@ static void devices_are_described(void **state)
         assert_true(*device.name && device.major >= 8 && device.minor >= 0 && device.processors > 0);
         assert_true(device.bytes > 0 && device.free_bytes <= device.bytes);
     }
-    assert_fails(context, BO_INVALID, "does not exist: this machine has", bo_device_describe(context, count, &device));
+    assert_fails(context, BO_INVALID, "does not exist: this host has", bo_device_describe(context, count, &device));
     assert_non_null(plugin);
 }
 
@@ -34,7 +34,7 @@ static void names_choose_devices(void **state)
     }
 }
 
-/* The device stays what it was. */
+/* The device is unchanged. */
 static void wrong_names_are_refused(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void memory_is_that_of_the_device(void **state)
     assert_true(limit.bytes > 0);
 }
 
-/* More than the device has: the message states what was wanted, and later requests succeed. */
+/* A request beyond the device memory: the message states the requested bytes, and later requests succeed. */
 static void too_much_memory_is_refused(void **state)
 {
     (void)state;

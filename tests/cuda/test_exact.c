@@ -6,7 +6,7 @@
 #include "backend/backend.h"
 #include "base/rng.h"
 
-enum { MOST_SEQUENCES = 8, LAYER = 1, LAYERS = 2 };
+enum { MAX_SEQUENCES = 8, LAYER = 1, LAYERS = 2 };
 
 static bo_context *host, *device;
 
@@ -14,8 +14,8 @@ static bo_context *host, *device;
 typedef struct trial {
     const char *name;
     bo_attention_desc desc;
-    size_t sequences, lengths[MOST_SEQUENCES], key_lengths[MOST_SEQUENCES]; /* key_lengths: cross attention */
-    bool cross, queries_only;                                               /* ask: without keys, from states */
+    size_t sequences, lengths[MAX_SEQUENCES], key_lengths[MAX_SEQUENCES]; /* key_lengths: cross attention */
+    bool cross, queries_only;                                             /* queries_only: without keys, from states */
 } trial;
 
 typedef struct arrays {
@@ -30,7 +30,7 @@ static size_t sum(const size_t *lengths, size_t count)
     return out;
 }
 
-/* Numbers that are the same in bfloat16. */
+/* Values that are exact in bfloat16. */
 static float *random_floats(size_t count, uint64_t seed)
 {
     float *x = aligned_alloc(64, (count * sizeof *x + 63) / 64 * 64 + 64);
@@ -75,22 +75,22 @@ static size_t bytes_of(bo_element element, size_t count)
 
 static void *upload(bo_context *context, bo_element element, const float *x, size_t count)
 {
-    bo_device *own = bo_device_of(context);
-    void *at = bo_buffer_allocate(context, own, bytes_of(element, count) + 64, "an operand"),
+    bo_device *target = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, target, bytes_of(element, count) + 64, "an operand"),
          *rounded = malloc(bytes_of(element, count) + 1);
     assert_non_null(at);
     memcpy(rounded, x, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
     if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->narrow(host, element, 1, count, x, rounded));
-    assert_ok(context, bo_buffer_write(context, own, at, rounded, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_write(context, target, at, rounded, bytes_of(element, count)));
     free(rounded);
     return at;
 }
 
 static void download(bo_context *context, bo_element element, float *x, const void *from, size_t count)
 {
-    bo_device *own = bo_device_of(context);
+    bo_device *target = bo_device_of(context);
     void *rounded = malloc(bytes_of(element, count) + 1);
-    assert_ok(context, bo_buffer_read(context, own, rounded, from, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_read(context, target, rounded, from, bytes_of(element, count)));
     memcpy(x, rounded, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
     if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->widen(host, element, 1, count, rounded, x));
     free(rounded);
@@ -98,46 +98,47 @@ static void download(bo_context *context, bo_element element, float *x, const vo
 
 typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
-/* Gives the call its scratch memory, and the memory that forward saves. */
+/* Allocates the workspace and the saved memory of the call. */
 static void submit(bo_context *context, bo_op_call *call, bool gradients, direction go)
 {
-    bo_device *own = bo_device_of(context);
-    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
+    bo_device *target = bo_device_of(context);
+    const bo_op *op = bo_backend_of(target)->ops[BO_OPERATION_ATTENTION];
     size_t saved, scratch;
     bool moved;
     bo_staged *staged = NULL;
     assert_ok(context, op->sizes(context, call, gradients, &saved, &scratch));
-    if (gradients && !call->saved) call->saved = bo_buffer_allocate(context, own, saved + 64, "saved");
-    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
-    if (bo_device_is_gpu(own))
-        assert_ok(context, bo_backend_of(own)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
+    if (gradients && !call->saved) call->saved = bo_buffer_allocate(context, target, saved + 64, "saved");
+    call->scratch = bo_buffer_allocate(context, target, scratch + 64, "scratch");
+    if (bo_device_is_gpu(target))
+        assert_ok(context, bo_backend_of(target)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
     call->staged = staged;
     if (op->prepare) assert_ok(context, op->prepare(context, call));
     assert_ok(context, go(context, call));
-    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
-    if (bo_device_is_gpu(own)) bo_backend_of(own)->unstage(staged);
-    bo_buffer_release(own, call->scratch);
+    if (bo_device_is_gpu(target)) assert_ok(context, bo_device_wait(context, target));
+    if (bo_device_is_gpu(target)) bo_backend_of(target)->unstage(staged);
+    bo_buffer_release(target, call->scratch);
 }
 
 /* Forward, and backward if there are no states. `states`: bytes on the host, updated. */
 static void run(bo_context *context, bo_element element, const trial *t, const bo_attention *attention, arrays *a,
                 void *const *states)
 {
-    bo_device *own = bo_device_of(context);
-    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
+    bo_device *target = bo_device_of(context);
+    const bo_op *op = bo_backend_of(target)->ops[BO_OPERATION_ATTENTION];
     const size_t inputs = t->queries_only ? 1 : 3, state_bytes = bo_attention_state_bytes(attention);
-    void *held[LAYERS * MOST_SEQUENCES] = {NULL};
+    void *device_states[LAYERS * MAX_SEQUENCES] = {NULL};
     bo_attention_attributes attributes = {.attention = attention,
                                           .layer = LAYER,
-                                          .max_sequences = MOST_SEQUENCES,
+                                          .max_sequences = MAX_SEQUENCES,
                                           .cross = t->cross,
                                           .queries_only = t->queries_only};
-    bo_graph_pass pass = {.sequences = t->sequences, .lengths = t->lengths, .states = states ? held : NULL};
+    bo_graph_pass pass = {.sequences = t->sequences, .lengths = t->lengths, .states = states ? device_states : NULL};
     bo_op_call call = {.attributes = &attributes, .inputs = inputs, .pass = &pass};
     if (t->cross && !t->queries_only) pass.source_lengths = t->key_lengths;
     for (size_t s = 0; states && s < t->sequences; s++) {
-        held[LAYER * t->sequences + s] = bo_buffer_allocate(context, own, state_bytes, "a state");
-        assert_ok(context, bo_buffer_write(context, own, held[LAYER * t->sequences + s], states[s], state_bytes));
+        device_states[LAYER * t->sequences + s] = bo_buffer_allocate(context, target, state_bytes, "a state");
+        assert_ok(context,
+                  bo_buffer_write(context, target, device_states[LAYER * t->sequences + s], states[s], state_bytes));
     }
     for (size_t i = 0; i < inputs; i++) call.in[i] = (bo_tensor){NULL, BO_ELEMENT_FLOAT32, a->rows[i], a->columns[i]};
     assert_ok(context, op->shape(context, &call));
@@ -158,17 +159,18 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
         submit(context, &call, true, op->backward);
         for (size_t i = 0; i < inputs; i++) {
             download(context, element, a->d[i], call.din[i], a->rows[i] * a->columns[i]);
-            bo_buffer_release(own, call.din[i]);
+            bo_buffer_release(target, call.din[i]);
         }
-        bo_buffer_release(own, (void *)call.dout[0]);
-        bo_buffer_release(own, call.saved);
+        bo_buffer_release(target, (void *)call.dout[0]);
+        bo_buffer_release(target, call.saved);
     }
     for (size_t s = 0; states && s < t->sequences; s++) {
-        assert_ok(context, bo_buffer_read(context, own, states[s], held[LAYER * t->sequences + s], state_bytes));
-        bo_buffer_release(own, held[LAYER * t->sequences + s]);
+        assert_ok(context,
+                  bo_buffer_read(context, target, states[s], device_states[LAYER * t->sequences + s], state_bytes));
+        bo_buffer_release(target, device_states[LAYER * t->sequences + s]);
     }
-    for (size_t i = 0; i < inputs; i++) bo_buffer_release(own, call.in[i].data);
-    bo_buffer_release(own, call.out[0].data);
+    for (size_t i = 0; i < inputs; i++) bo_buffer_release(target, call.in[i].data);
+    bo_buffer_release(target, call.out[0].data);
 }
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
@@ -176,13 +178,13 @@ static void run(bo_context *context, bo_element element, const trial *t, const b
 static void close_to(const char *name, const char *what, bo_element element, const float *found, const float *expected,
                      size_t count)
 {
-    const double most = element == BO_ELEMENT_BFLOAT16 ? 1e-2 : 1e-5;
+    const double tolerance = element == BO_ELEMENT_BFLOAT16 ? 1e-2 : 1e-5;
     double error = 0, size = 0;
     for (size_t i = 0; i < count; i++) {
         error += pow((double)found[i] - (double)expected[i], 2);
         size += pow((double)expected[i], 2);
     }
-    if (!(sqrt(error) <= most * sqrt(size)))
+    if (!(sqrt(error) <= tolerance * sqrt(size)))
         fail_msg("%s: %s has a relative error of %.3g", name, what, sqrt(error / size));
 }
 
@@ -281,7 +283,7 @@ static void check_states(const char *name, bo_attention_desc desc, bool device_f
         run(host, BO_ELEMENT_FLOAT32, &t, attention, &expected, states[0]);
         run(on_device ? device : host, on_device ? element : BO_ELEMENT_FLOAT32, &t, attention, &found, states[1]);
         close_to(name, "a piece", element, found.out, expected.out, found.rows[3] * found.columns[3]);
-        for (size_t s = 0; s < 3; s++) /* the inputs are numbers in bfloat16: kept keys are the same */
+        for (size_t s = 0; s < 3; s++) /* the inputs are exact in bfloat16, so kept keys are equal */
             if (memcmp(states[0][s], states[1][s], bytes))
                 fail_msg("%s: the state of sequence %zu differs after piece %zu", name, s, p);
         arrays_drop(&expected);
@@ -323,7 +325,7 @@ static void sources_stay_in_states(void **state)
                         .lengths = {3, 1},
                         .key_lengths = {1, 150},
                         .cross = true};
-    const trial asks[] = {
+    const trial queries[] = {
         {.name = "queries", .desc = read.desc, .sequences = 2, .lengths = {80, 2}, .cross = true, .queries_only = true},
         {.name = "a step", .desc = read.desc, .sequences = 2, .lengths = {1, 1}, .cross = true, .queries_only = true}};
     bo_attention *attention = NULL;
@@ -335,7 +337,7 @@ static void sources_stay_in_states(void **state)
         memset(states[i / 2][i % 2], 0x11, bytes); /* overwritten */
         assert_ok(host, bo_attention_state_init(host, attention, states[0][i % 2]));
     }
-    const trial *calls[] = {&read, &asks[0], &asks[1]};
+    const trial *calls[] = {&read, &queries[0], &queries[1]};
     for (size_t c = 0; c < 3; c++) {
         arrays expected = arrays_make(calls[c], attention, 50 + c), found = arrays_make(calls[c], attention, 50 + c);
         run(host, BO_ELEMENT_FLOAT32, calls[c], attention, &expected, states[0]);

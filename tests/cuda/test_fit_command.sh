@@ -1,4 +1,4 @@
-# bochner fit --device cuda: the same models as on the CPU up to rounding, from memory and from streams, and refusals.
+# bochner fit --device cuda: the same models as on the CPU up to rounding, from memory and from streams, and rejected options.
 . "$BOCHNER_SOURCE/tests/cuda/common.sh"
 
 awk 'BEGIN { srand(1); print "a,b,c,y,class"

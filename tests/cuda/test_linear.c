@@ -1,5 +1,5 @@
-/* Attention with features on a device in bfloat16, compared with the CPU on the same rounded inputs: outputs,
- * gradients, states, and the bits of earlier tokens. */
+/* Linear attention on a device in bfloat16, compared with the CPU on the same rounded inputs: outputs, gradients,
+ * states, and the bits of earlier tokens. */
 #include "trials.h"
 
 static const trial trials[] = {

@@ -1,4 +1,4 @@
-# The benchmarks on a GPU run and report every figure; kinds that are not supported are named and skipped.
+# The benchmarks on a GPU run and report every metric; unsupported kinds are reported and skipped.
 . "$BOCHNER_SOURCE/tests/cuda/common.sh"
 shape="--heads 2 --dim 16 --lengths 32 --features 16 --batch-tokens 64 --repeats 1"
 for precision in bfloat16 float32; do

@@ -55,7 +55,7 @@ succeeds "$BOCHNER" predict labels texts --proba --quiet --device cuda --precisi
 paste -d ' ' out expected | tr ',\t' '  ' | awk '{ for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); if (d > 0.001 || d < -0.001) exit 1 } }' ||
     complain "predict: $(cat out) instead of $(cat expected)"
 
-# Softmax attention is replaced by attention with features.
+# Softmax attention is replaced by linear attention.
 for device in cpu cuda; do
     succeeds "$BOCHNER" linearize softmax --data text.txt --out linear-$device --features 8 --transfer-steps 2 --steps 2 --batch 2 \
         --no-timing --quiet --json --device $device --precision float32

@@ -1,5 +1,5 @@
-/* Fits of kernel machines on a GPU compared with those on the CPU, which have their own tests. The tables are small,
- * but the Gram matrix has several panels and blocks, and the rows several runs. */
+/* Fits of kernel machines on a GPU compared with the CPU, which has separate tests. The tables are small, but the Gram
+ * matrix has several panels and blocks, and the rows several runs. */
 #include <bochner/devices.h>
 #include "machines/enums.h"
 #include "machines/oracle.h"
@@ -69,8 +69,7 @@ static bo_machine_desc desc_of(const setting *s)
 }
 
 /* Errors of entries of the Gram matrix, relative to the geometric mean of their diagonal: features differ by rounding,
- * rounded features by a quantum where the number is near the middle of two, and sums of 1024 products in float32 by
- * about 1e-6. */
+ * rounded features by a quantum near the midpoint of two values, and sums of 1024 products in float32 by about 1e-6. */
 static double gram_tolerance(const setting *s)
 {
     if (s->precision == BO_GRAM_PRECISION_INT8) return 1e-4;
@@ -120,7 +119,7 @@ static void test_sums(void **state)
     }
 }
 
-/* Blocks that are added one after the other and merged give the sums of all rows. */
+/* Blocks that are added sequentially and merged have the sums of all rows. */
 static void test_merged_blocks(void **state)
 {
     (void)state;
@@ -223,11 +222,11 @@ static void test_bad_pivots(void **state)
     static const size_t places[] = {0, 3, 64, 100, FEATURES - 1};
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         double center[FEATURES] = {0}, penalty[FEATURES];
-        char words[64];
+        char message[64];
         for (size_t j = 0; j < FEATURES; j++) penalty[j] = j < places[k] ? 1 : -1e6;
-        snprintf(words, sizeof words, "pivot %zu of %d is -", places[k], FEATURES);
+        snprintf(message, sizeof message, "pivot %zu of %d is -", places[k], FEATURES);
         const bo_device_system system = {1, center, penalty};
-        assert_fails(gpu, BO_NUMERIC, words, bo_device_sums_factorize(gpu, fitting->moments.device, &system));
+        assert_fails(gpu, BO_NUMERIC, message, bo_device_sums_factorize(gpu, fitting->moments.device, &system));
     }
     bo_fitting_destroy(fitting);
     oracle_drop(&samples);
@@ -270,12 +269,13 @@ static void test_machines(void **state)
     }
 }
 
-/* The search of gamma and lambda runs on the device, too, and chooses the same. The defaults are those of the
- * device. */
+/* The search of gamma and lambda runs on the device, too, and selects the same values. The defaults are the defaults of
+ * the device. */
 static void test_search(void **state)
 {
     (void)state;
-    bo_samples samples = oracle_regression(2400, DIM, 1, 0.3, 4); /* more than a search with the exact kernel takes */
+    bo_samples samples =
+        oracle_regression(2400, DIM, 1, 0.3, 4); /* more rows than a search with the exact kernel supports */
     bo_machine_desc desc = {.features = {.features = 64}, .seed = 1, .precision = BO_GRAM_PRECISION_FLOAT64};
     bo_machine *expected, *found;
     desc.solver = BO_SOLVER_PRIMAL;
@@ -302,10 +302,10 @@ static void test_refusals(void **state)
     bo_machine *machine;
     for (size_t k = 0; k < sizeof solvers / sizeof *solvers; k++) {
         bo_machine_desc desc = oracle_desc(32, 0.2, 0.7);
-        char words[64];
+        char message[64];
         desc.solver = solvers[k];
-        snprintf(words, sizeof words, "solver %s is not supported on the device cuda", bo_solver_name(solvers[k]));
-        assert_fails(gpu, BO_UNSUPPORTED, words, bo_machine_fit(gpu, &desc, &samples, &machine));
+        snprintf(message, sizeof message, "solver %s is not supported on the device cuda", bo_solver_name(solvers[k]));
+        assert_fails(gpu, BO_UNSUPPORTED, message, bo_machine_fit(gpu, &desc, &samples, &machine));
     }
     bo_machine_desc logistic = oracle_desc(32, 0.2, 0.7), exact = oracle_desc(32, 0.2, 0.7);
     logistic.solver = exact.solver = BO_SOLVER_AUTO;

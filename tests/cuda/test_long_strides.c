@@ -1,6 +1,6 @@
-/* Attention on a device with strides (bo_gpu_strides): the same numbers in arrays with gaps, side by side in one array,
- * and with heads before tokens. Results have the same bits as those of arrays without gaps, or nearly the same numbers
- * if other kernels compute them. Everything between the numbers of results stays as it was. */
+/* Attention on a device with strides (bo_gpu_strides): the same data in arrays with gaps, interleaved in one array, and
+ * with heads before tokens. Results are bitwise equal to contiguous arrays, or nearly equal if other kernels compute
+ * them. Memory between the elements of results is unchanged. */
 #include <bochner/devices.h>
 #include "testing.h"
 #include "attention/attention.h"
@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "device/device.h"
 
-enum { MOST_SEQUENCES = 3, PARAMETERS = 6 };
+enum { MAX_SEQUENCES = 3, PARAMETERS = 6 };
 
 static bo_context *host, *device;
 
@@ -38,9 +38,9 @@ typedef struct trial {
     bool tensor_cores;      /* in bfloat16; not if addresses are odd */
 } trial;
 
-/* Lengths 0: the same for all sequences. */
+/* Lengths 0: equal lengths. */
 typedef struct shape {
-    size_t sequences, tokens, key_tokens, lengths[MOST_SEQUENCES], key_lengths[MOST_SEQUENCES];
+    size_t sequences, tokens, key_tokens, lengths[MAX_SEQUENCES], key_lengths[MAX_SEQUENCES];
 } shape;
 static const shape equal = {.sequences = 2, .tokens = 66, .key_tokens = 21},
                    ragged = {.sequences = 3, .lengths = {66, 1, 12}, .key_lengths = {9, 40, 3}};
@@ -51,7 +51,7 @@ typedef struct parameter {
     float *numbers;
 } parameter;
 
-/* A call: its numbers as floats that are the same in bfloat16, row by row and head by head. */
+/* A call: its data as floats that are exact in bfloat16, row by row and head by head. */
 typedef struct problem {
     bo_attention *attention;
     const shape *shape;
@@ -64,7 +64,7 @@ typedef struct problem {
     size_t parameter_count;
 } problem;
 
-/* Where the arrays are in one block of memory, in numbers. */
+/* The offsets of the arrays in one block of memory, in elements. */
 typedef struct placement {
     size_t at[ARRAYS], total;
     bo_gpu_strides by[ARRAYS];
@@ -167,16 +167,16 @@ static void problem_drop(problem *p)
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
-/* Puts an array after the others, with numbers between two rows and between two heads; `skip`: numbers before it. */
-static void put(placement *to, const problem *p, int array, size_t head, size_t row, size_t skip)
+/* Places an array after the previous ones, with gaps between rows and between heads; `skip`: elements before it. */
+static void place_array(placement *to, const problem *p, int array, size_t head, size_t row, size_t skip)
 {
     to->at[array] = (to->total + 15) / 16 * 16 + skip;
     to->by[array] = (bo_gpu_strides){row, head, 0};
     to->total = to->at[array] + row * p->rows[array];
 }
 
-/* Puts `a`, b and c side by side in every row. */
-static void put_together(placement *to, const problem *p, int a, int b, int c)
+/* Interleaves `a`, b and c in every row. */
+static void place_together(placement *to, const problem *p, int a, int b, int c)
 {
     const int all[] = {a, b, c};
     size_t row = 0, at = (to->total + 15) / 16 * 16;
@@ -188,7 +188,7 @@ static void put_together(placement *to, const problem *p, int a, int b, int c)
     to->total = at + row * p->rows[a];
 }
 
-static void put_heads_first(placement *to, const problem *p, int array)
+static void place_heads_first(placement *to, const problem *p, int array)
 {
     const size_t tokens = tokens_of(p->shape, p->cross && of_keys(array), 0), width = p->width[array];
     to->at[array] = (to->total + 15) / 16 * 16;
@@ -202,16 +202,17 @@ static placement plan_make(const problem *p, arrangement layout)
     for (int i = 0; i < ARRAYS; i++) {
         const size_t width = p->width[i], row = p->heads[i] * width, gap = i == LOG_GATE || i == BETA ? 3 : 24;
         const bool together = layout == PACKED && !p->cross && (i <= V || (i >= DQ && i <= DV));
-        if (layout == WHOLE) put(&out, p, i, width, row, 0);
-        if (layout == PACKED && !together) put(&out, p, i, width, row + gap, 0);
-        if (together && (i == Q || i == DQ)) put_together(&out, p, i, i + 1, i + 2);
-        if (layout == HEADS_FIRST) put_heads_first(&out, p, i);
-        if (layout == ODD) put(&out, p, i, width + 3, p->heads[i] * (width + 3) + 2 * (size_t)i + 1, 1 + (size_t)i % 5);
+        if (layout == WHOLE) place_array(&out, p, i, width, row, 0);
+        if (layout == PACKED && !together) place_array(&out, p, i, width, row + gap, 0);
+        if (together && (i == Q || i == DQ)) place_together(&out, p, i, i + 1, i + 2);
+        if (layout == HEADS_FIRST) place_heads_first(&out, p, i);
+        if (layout == ODD)
+            place_array(&out, p, i, width + 3, p->heads[i] * (width + 3) + 2 * (size_t)i + 1, 1 + (size_t)i % 5);
     }
     return out;
 }
 
-/* Calls go for every number of an array: its place in the block of memory, and in the array itself. */
+/* Calls go for every element of an array with its index in the block of memory and in the array. */
 #define FOR_EACH_PLACE(p, plan, array, place, number)                                                                  \
     for (size_t s_ = 0, row_ = 0; s_ < (p)->shape->sequences; s_++)                                                    \
         for (size_t t_ = 0; t_ < tokens_of((p)->shape, (p)->cross && of_keys(array), s_); t_++, row_++)                \
@@ -242,7 +243,7 @@ static void *on_device(const void *bytes, size_t count)
     return at;
 }
 
-static void give_back(const void *at)
+static void release(const void *at)
 {
     if (at) bo_buffer_release(bo_device_of(device), (void *)at);
 }
@@ -255,7 +256,7 @@ static void from_device(void *to, const void *at, size_t count)
 static bo_gpu_rows device_rows(const problem *p, bool keys)
 {
     const shape *s = p->shape;
-    int32_t starts[MOST_SEQUENCES + 1] = {0};
+    int32_t starts[MAX_SEQUENCES + 1] = {0};
     bo_gpu_rows out = {
         .tokens = (int32_t)tokens_of(s, keys, 0), .sequences = (int32_t)s->sequences, .rows = rows_of(s, keys)};
     for (size_t i = 0; i < s->sequences; i++) starts[i + 1] = starts[i] + (int32_t)tokens_of(s, keys, i);
@@ -263,7 +264,7 @@ static bo_gpu_rows device_rows(const problem *p, bool keys)
     return out;
 }
 
-/* The block of memory of a plan, with all numbers that the call reads; all bits of the other numbers are set. */
+/* The block of memory of a plan, with all elements that the call reads; all bits of the other elements are set. */
 static unsigned char *fill_block(const problem *p, const placement *plan)
 {
     const size_t each = bytes_of(p->type, 1);
@@ -279,9 +280,9 @@ static unsigned char *fill_block(const problem *p, const placement *plan)
     return block;
 }
 
-/* Takes the results from the block after a call; all other numbers are those of `before`. */
-static void take_block(const char *what, const problem *p, const placement *plan, const unsigned char *before,
-                       unsigned char *after, bool gradients, results *out)
+/* Copies the results from the block after a call; all other elements must equal `before`. */
+static void allocate_block(const char *what, const problem *p, const placement *plan, const unsigned char *before,
+                           unsigned char *after, bool gradients, results *out)
 {
     const size_t each = bytes_of(p->type, 1);
     for (int a = READ; a < (gradients ? ARRAYS : OUT + 1); a++) {
@@ -316,7 +317,7 @@ static void drop_parameters(bo_gpu_attention *call)
 {
     const float *const all[] = {call->sigma, call->dsigma, call->m,     call->dm,  call->m_k,
                                 call->dm_k,  call->bias,   call->dbias, call->mix, call->dmix};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) give_back(all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) release(all[i]);
 }
 
 static void set_arrays(const problem *p, const placement *plan, char *at, bool gradients, bo_gpu_attention *call)
@@ -359,7 +360,7 @@ static results run(const char *what, const problem *p, arrangement layout, void 
     call.keeps = gradients, call.continues = states, call.states = states;
     call.queries = device_rows(p, false), call.keys = p->cross ? device_rows(p, true) : call.queries;
     set_arrays(p, &plan, block, gradients, &call);
-    if (layout == WHOLE) { /* the strides that calls have unless they set others */
+    if (layout == WHOLE) { /* the default strides of calls */
         const bo_gpu_attention_strides defaults = bo_gpu_attention_of(device, p->attention, p->cross).strides;
         assert_memory_equal(&call.strides.q, &defaults.q, sizeof defaults.q);
         assert_memory_equal(&call.strides.v, &defaults.v, sizeof defaults.v);
@@ -376,22 +377,22 @@ static results run(const char *what, const problem *p, arrangement layout, void 
     call.scratch = on_device(NULL, bo_gpu_attention_scratch_bytes(p->attention, &call, false));
     assert_ok(device, bo_gpu_attention_forward(device, p->attention, &call));
     assert_ok(device, bo_device_wait(device, bo_device_of(device)));
-    give_back(call.scratch);
+    release(call.scratch);
     if (gradients) {
         call.scratch = on_device(NULL, bo_gpu_attention_scratch_bytes(p->attention, &call, true));
         assert_ok(device, bo_gpu_attention_backward(device, p->attention, &call));
         assert_ok(device, bo_device_wait(device, bo_device_of(device)));
-        give_back(call.scratch);
+        release(call.scratch);
     }
     from_device(after, block, bytes);
-    take_block(what, p, &plan, before, after, gradients, &out);
+    allocate_block(what, p, &plan, before, after, gradients, &out);
     for (size_t i = 0; gradients && i < p->parameter_count; i++) {
         out.parameters[i] = malloc(p->parameters[i].count * sizeof(float));
         from_device(out.parameters[i], d[i], p->parameters[i].count * sizeof(float));
     }
     drop_parameters(&call);
-    give_back(call.saved), give_back(block), give_back(call.queries.starts);
-    if (p->cross) give_back(call.keys.starts);
+    release(call.saved), release(block), release(call.queries.starts);
+    if (p->cross) release(call.keys.starts);
     free(before), free(after);
     return out;
 }
@@ -404,7 +405,7 @@ static void results_drop(results *r)
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-/* tolerance 0: the same bits. */
+/* tolerance 0: bitwise equal. */
 static void assert_same(const char *what, const char *name, size_t count, const float *found, const float *expected,
                         double tolerance)
 {
@@ -512,7 +513,7 @@ enum { TRIALS = sizeof trials / sizeof *trials };
 
 static const bo_element types[] = {BO_ELEMENT_FLOAT32, BO_ELEMENT_BFLOAT16};
 
-/* Arrays at odd addresses take other kernels than tensor cores; both differ from the CPU by at most 2e-2 (trials.h). */
+/* Arrays at odd addresses do not use tensor-core kernels; both differ from the CPU by at most 2e-2 (trials.h). */
 static double tolerance_of(const trial *t, bo_element type, arrangement layout)
 {
     return layout == ODD && type == BO_ELEMENT_BFLOAT16 && t->tensor_cores ? 4e-2 : 0;
@@ -571,7 +572,7 @@ static void several_lengths_in_bfloat16(void **state)
 
 /* States of both sequences on the device, and their addresses there. */
 typedef struct device_states {
-    void *each[MOST_SEQUENCES], **all;
+    void *each[MAX_SEQUENCES], **all;
 } device_states;
 
 static device_states states_make(const bo_attention *attention, size_t count)
@@ -588,8 +589,8 @@ static device_states states_make(const bo_attention *attention, size_t count)
 
 static void states_drop(device_states *states)
 {
-    for (size_t i = 0; i < MOST_SEQUENCES; i++) give_back(states->each[i]);
-    give_back((void *)states->all);
+    for (size_t i = 0; i < MAX_SEQUENCES; i++) release(states->each[i]);
+    release((void *)states->all);
 }
 
 /* Many tokens, then two, then one: chunks, and the kernels of steps. */
@@ -654,7 +655,7 @@ static void arrays_are_refused(void **state)
     call.dq = NULL, call.strides.k.sequence = 8;
     assert_int_equal(bo_gpu_attention_forward(device, p.attention, &call), BO_INVALID);
     assert_non_null(strstr(bo_context_error(device), "k has heads before tokens"));
-    give_back(call.queries.starts), give_back(at);
+    release(call.queries.starts), release(at);
     problem_drop(&p);
 }
 

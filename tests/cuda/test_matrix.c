@@ -9,8 +9,8 @@ static bo_context *host, *device;
 
 typedef enum law { VALUE, WEIGHT, TARGETS } law;
 
-/* A tensor: on the device a value is held as bfloat16, and a weight is float32 or stored in fewer bits. On the host all
- * are float32, with the same numbers. */
+/* A tensor: on the device an activation is bfloat16, and a weight is float32 or in a narrow storage type. On the host
+ * all are float32, with equal values. */
 typedef struct operand {
     law law;
     size_t rows, columns;
@@ -42,7 +42,7 @@ static size_t bytes_of(bo_element element, size_t count)
     return count * (element == BO_ELEMENT_BFLOAT16 ? 2 : 4);
 }
 
-/* Normal numbers that are the same in bfloat16. */
+/* Normal samples that are exact in bfloat16. */
 static float *random_floats(size_t count, double size, uint64_t seed)
 {
     float *x = aligned_alloc(64, (count * sizeof *x + 63) / 64 * 64 + 64);
@@ -59,10 +59,10 @@ static float *random_floats(size_t count, double size, uint64_t seed)
 
 static void *upload_bytes(bo_context *context, const void *from, size_t bytes)
 {
-    bo_device *own = bo_device_of(context);
-    void *at = bo_buffer_allocate(context, own, bytes + 64, "an operand");
+    bo_device *target = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, target, bytes + 64, "an operand");
     assert_non_null(at);
-    assert_ok(context, bo_buffer_write(context, own, at, from, bytes));
+    assert_ok(context, bo_buffer_write(context, target, at, from, bytes));
     return at;
 }
 
@@ -111,7 +111,7 @@ static void find_shapes(bo_context *context, const bo_op *op, const trial *t, bo
         if (!(op->float_outputs >> o & 1) && !t->float_out) call->out[o].element = BO_ELEMENT_BFLOAT16;
 }
 
-/* Rounds numbers to those that `element` stores. */
+/* Rounds values to the storage type `element`. */
 static void round_to(bo_element element, const bo_tensor *t, float *x)
 {
     if (element == BO_ELEMENT_FLOAT32) return;
@@ -148,19 +148,19 @@ typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
 static void submit(bo_context *context, const bo_op *op, bo_op_call *call, direction go)
 {
-    bo_device *own = bo_device_of(context);
+    bo_device *target = bo_device_of(context);
     size_t saved, scratch;
     assert_ok(context, op->sizes(context, call, true, &saved, &scratch));
-    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
+    call->scratch = bo_buffer_allocate(context, target, scratch + 64, "scratch");
     assert_ok(context, go(context, call));
-    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
-    bo_buffer_release(own, call->scratch);
+    if (bo_device_is_gpu(target)) assert_ok(context, bo_device_wait(context, target));
+    bo_buffer_release(target, call->scratch);
 }
 
 static outcome run(bo_context *context, const trial *t)
 {
-    bo_device *own = bo_device_of(context);
-    const bo_op *op = bo_backend_of(own)->ops[t->op];
+    bo_device *target = bo_device_of(context);
+    const bo_op *op = bo_backend_of(target)->ops[t->op];
     bo_op_call call = {.attributes = t->attributes, .inputs = t->inputs};
     outcome found = {0};
     find_shapes(context, op, t, context == device, &call);
@@ -181,10 +181,11 @@ static outcome run(bo_context *context, const trial *t)
     submit(context, op, &call, op->backward);
     for (size_t i = 0; i < t->inputs; i++) {
         if (call.din[i]) found.din[i] = download(context, call.in[i].element, call.din[i], count_of(&call.in[i]));
-        bo_buffer_release(own, call.in[i].data);
-        bo_buffer_release(own, call.din[i]);
+        bo_buffer_release(target, call.in[i].data);
+        bo_buffer_release(target, call.din[i]);
     }
-    for (size_t o = 0; o < call.outputs; o++) bo_buffer_release(own, call.out[o].data), bo_buffer_release(own, dout[o]);
+    for (size_t o = 0; o < call.outputs; o++)
+        bo_buffer_release(target, call.out[o].data), bo_buffer_release(target, dout[o]);
     return found;
 }
 

@@ -1,5 +1,5 @@
-/* Models on a device and on the CPU: the same logits in sessions and lanes, for every mixer that the device supports;
- * states that cross from one to the other; weights in fewer bits. */
+/* Models on a device and on the CPU: equal logits in sessions and lanes, for every mixer that the device supports;
+ * states that move between devices; weights in narrow storage types. */
 #include "model/lanes.h"
 #include <bochner/devices.h>
 #include <bochner/tasks.h>
@@ -10,7 +10,7 @@ enum { FIRST = 11, STEPS = 5, ALL = FIRST + STEPS, LANES = 3 };
 
 static bo_context *host, *device;
 
-/* The same model on both. False: the device lacks an operation of it; the context has the message. */
+/* The same model on both. Returns false if the device lacks an operation of the model; the context has the message. */
 static bool make_pair(const bo_model_desc *desc, bo_model **on_host, bo_model **on_device)
 {
     const bo_status status = bo_model_create(device, desc, NULL, on_device);
@@ -21,7 +21,7 @@ static bool make_pair(const bo_model_desc *desc, bo_model **on_host, bo_model **
     return true;
 }
 
-/* Models are created without running: attentions may be refused when a graph is made. */
+/* Models are created without running: unsupported attention may be detected when a graph is created. */
 static bool is_refused(const bo_model *model)
 {
     bo_model_graph graph;
@@ -32,15 +32,15 @@ static bool is_refused(const bo_model *model)
 }
 
 static void compare(const char *what, const char *kind, size_t step, const float *found, const float *expected,
-                    double room)
+                    double tolerance)
 {
     for (size_t i = 0; i < VOCAB; i++)
-        if (!(fabs((double)found[i] - (double)expected[i]) <= room))
+        if (!(fabs((double)found[i] - (double)expected[i]) <= tolerance))
             fail_msg("%s: %s: step %zu, logit %zu: %g, expected %g", kind, what, step, i, (double)found[i],
                      (double)expected[i]);
 }
 
-/* Reads the first tokens at once and the others one at a time. */
+/* Processes the first tokens in one call and the remaining ones one at a time. */
 static void read_steps(bo_context *context, bo_session *session, const int32_t *ids, float (*logits)[VOCAB])
 {
     assert_ok(context, bo_session_feed(context, session, ids, FIRST, NULL));
@@ -49,7 +49,7 @@ static void read_steps(bo_context *context, bo_session *session, const int32_t *
 }
 
 static void check_session(const char *kind, const bo_model *on_host, const bo_model *on_device, const int32_t *ids,
-                          float (*expected)[VOCAB], double room)
+                          float (*expected)[VOCAB], double tolerance)
 {
     static float found[STEPS][VOCAB];
     bo_session *a, *b;
@@ -58,7 +58,7 @@ static void check_session(const char *kind, const bo_model *on_host, const bo_mo
     read_steps(host, a, ids, expected);
     for (int again = 0; again < 2; again++) {
         read_steps(device, b, ids, found);
-        for (size_t t = 0; t < STEPS; t++) compare("session", kind, t, found[t], expected[t], room);
+        for (size_t t = 0; t < STEPS; t++) compare("session", kind, t, found[t], expected[t], tolerance);
         assert_ok(device, bo_session_reset(device, b));
     }
     bo_session_destroy(a);

@@ -1,11 +1,11 @@
-/* Predictions of kernel machines on a GPU compared with those on the CPU: the same machines, fitted on the CPU.
- * Emulated GPUs have blocks of 64 rows. */
+/* Predictions of kernel machines on a GPU compared with the CPU: the same machines, fitted on the CPU. Emulated GPUs
+ * have blocks of 64 rows. */
 #include <bochner/devices.h>
 #include "math/metrics.h"
 #include "machines/gpu/predict.h"
 #include "machines/oracle.h"
 
-enum { ROWS = 400, DIM = 5, STRIDE = DIM + 2, FEATURES = 150, MOST = 200 };
+enum { ROWS = 400, DIM = 5, STRIDE = DIM + 2, FEATURES = 150, MAX = 200 };
 
 static bo_context *host, *gpu;
 
@@ -56,33 +56,33 @@ static bo_machine *fit(const setting *s)
     return machine;
 }
 
-/* New rows, STRIDE numbers apart; what is between them must not be read. */
+/* New rows, STRIDE elements apart; the gaps must not be read. */
 static float *rows_of(uint64_t seed)
 {
-    float *x = malloc((size_t)MOST * STRIDE * sizeof *x);
+    float *x = malloc((size_t)MAX * STRIDE * sizeof *x);
     bo_rng rng = bo_rng_make(seed, bo_rng_stream("test.predictions", 0));
-    for (size_t k = 0; k < (size_t)MOST * STRIDE; k++) x[k] = k % STRIDE < DIM ? (float)bo_rng_normal(&rng) : NAN;
+    for (size_t k = 0; k < (size_t)MAX * STRIDE; k++) x[k] = k % STRIDE < DIM ? (float)bo_rng_normal(&rng) : NAN;
     return x;
 }
 
 /* Features of both devices are computed in float32 from projections |u| < 2^5 and are at most 1, so they differ by less
- * than 2^5 2^-24, and predictions by less than Σ |β| times that. Rounded features may differ by one quantum where they
- * are near the middle of two: errors of 2^-19 are less than 2^-9 of a quantum, so 3 of 150 are too many. Numbers are
- * compared relative to 1 + their size, as the exponential of a logarithm multiplies its error. Deviations are roots of
- * 1 + q with q < 1 times exponentials of sums of features: their relative errors are smaller. */
+ * than 2^5 2^-24, and predictions by less than Σ |β| times that. Rounded features may differ by one quantum near the
+ * midpoint of two values: errors of 2^-19 are less than 2^-9 of a quantum, so 3 of 150 are too many. Values are
+ * compared relative to 1 + their magnitude, as the exponential of a logarithm multiplies its error. Deviations are
+ * roots of 1 + q with q < 1 times exponentials of sums of features: their relative errors are smaller. */
 static double tolerance_of(const bo_machine *machine)
 {
     const size_t outputs = machine->report.outputs;
-    double most = 0, largest = 0;
+    double max_sum = 0, largest = 0;
     for (size_t t = 0; t < outputs; t++) {
         double sum = 0;
         for (size_t j = 0; j < FEATURES; j++) {
             sum += fabs(machine->beta[j * outputs + t]);
             largest = fmax(largest, fabs(machine->beta[j * outputs + t]));
         }
-        most = fmax(most, sum);
+        max_sum = fmax(max_sum, sum);
     }
-    return 0x1p-19 * most + (machine->quantum > 0 ? 3 * machine->quantum * largest : 0);
+    return 0x1p-19 * max_sum + (machine->quantum > 0 ? 3 * machine->quantum * largest : 0);
 }
 
 static void expect_near(const char *name, const char *what, size_t count, const double *expected, const double *found,
@@ -93,7 +93,7 @@ static void expect_near(const char *name, const char *what, size_t count, const 
             fail_msg("%s: %s %zu is %.9g, expected %.9g within %.2g", name, what, k, found[k], expected[k], tolerance);
 }
 
-/* Results of a call that must come from the GPU: the machine has its copies there. */
+/* Results of a call that must run on the GPU: the machine has copies there. */
 static void expect_copies(const setting *s, const bo_machine *machine, bool deviations)
 {
     const bo_device *device = bo_device_of(gpu);
@@ -164,7 +164,7 @@ static void compare_classes(const setting *s, const bo_machine *machine, size_t 
 
 static void predictions_are_those_of_the_cpu(void **state)
 {
-    static const size_t counts[] = {1, 63, 64, 65, MOST};
+    static const size_t counts[] = {1, 63, 64, 65, MAX};
     (void)state;
     float *x = rows_of(2);
     for (size_t k = 0; k < SETTINGS; k++) {
@@ -207,15 +207,15 @@ static void evaluations_and_sparse_rows(void **state)
 
 /* ---- the same machine again, and out of memory ------------------------------------------------------------------- */
 
-/* The bits of a call are those of the call before: nothing is left over in the copies. */
+/* Repeated calls are bitwise equal: the copies keep no stale data. */
 static void calls_can_be_repeated(void **state)
 {
     (void)state;
     float *x = rows_of(3);
     bo_machine *machine = fit(&settings[1]);
-    double mean[2][MOST * 3], std[2][MOST * 3];
+    double mean[2][MAX * 3], std[2][MAX * 3];
     for (size_t d = 0; d < 2; d++)
-        assert_ok(gpu, bo_machine_predict(gpu, machine, &(bo_inputs){.rows = MOST, .x = x, .stride = STRIDE},
+        assert_ok(gpu, bo_machine_predict(gpu, machine, &(bo_inputs){.rows = MAX, .x = x, .stride = STRIDE},
                                           &(bo_prediction){.mean = mean[d], .std = std[d]}));
     assert_memory_equal(mean[0], mean[1], sizeof mean[0]);
     assert_memory_equal(std[0], std[1], sizeof std[0]);
@@ -223,7 +223,7 @@ static void calls_can_be_repeated(void **state)
     free(x);
 }
 
-/* A machine that was loaded predicts what the one that was saved does. */
+/* A loaded machine has the predictions of the saved one. */
 static void loaded_machines_predict(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void loaded_machines_predict(void **state)
         size_t size;
         assert_ok(host, bo_machine_save(host, machine, NULL, &(bo_sink){.bytes = &bytes, .size = &size}));
         assert_ok(gpu, bo_machine_load(gpu, &(bo_source){.bytes = bytes, .size = size}, &loaded, NULL));
-        (s->classes ? compare_classes : compare_regression)(s, loaded, MOST, x);
+        (s->classes ? compare_classes : compare_regression)(s, loaded, MAX, x);
         bo_free(bytes);
         bo_machine_destroy(machine);
         bo_machine_destroy(loaded);
@@ -254,7 +254,7 @@ static void out_of_memory_is_an_error(void **state)
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const setting *s = &settings[cases[k]];
         bo_machine *machine = fit(s);
-        const size_t count = MOST * machine->report.outputs;
+        const size_t count = MAX * machine->report.outputs;
         double *mean = malloc(count * sizeof *mean), *std = malloc(count * sizeof *std);
         size_t failures = 0;
         bo_status status = BO_MEMORY;
@@ -262,7 +262,7 @@ static void out_of_memory_is_an_error(void **state)
             char limit[32];
             snprintf(limit, sizeof limit, "%zu", bytes);
             assert_int_equal(setenv("BOCHNER_EMULATED_BYTES", limit, 1), 0);
-            status = bo_machine_predict(gpu, machine, &(bo_inputs){.rows = MOST, .x = x, .stride = STRIDE},
+            status = bo_machine_predict(gpu, machine, &(bo_inputs){.rows = MAX, .x = x, .stride = STRIDE},
                                         &(bo_prediction){.mean = mean, .std = std});
             if (status == BO_OK) break;
             assert_int_equal(status, BO_MEMORY);
@@ -272,7 +272,7 @@ static void out_of_memory_is_an_error(void **state)
         }
         assert_true(failures > 3);
         unsetenv("BOCHNER_EMULATED_BYTES");
-        compare_regression(s, machine, MOST, x);
+        compare_regression(s, machine, MAX, x);
         bo_machine_destroy(machine);
         free(mean);
         free(std);

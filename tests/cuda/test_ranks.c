@@ -1,4 +1,4 @@
-/* Sums over processes with one GPU each: one rank, which is what a machine with one GPU can test. */
+/* Sums over processes with one GPU each: one rank, as available on a host with one GPU. */
 #include <bochner/devices.h>
 #include "testing.h"
 #include "backend/backend.h"

@@ -78,7 +78,8 @@ static void repeated_with_other_inputs(void **state)
     end(&f);
 }
 
-/* Passes of several kinds, more than are kept: each is recorded when it is repeated, and the oldest is forgotten. */
+/* Passes of several kinds, more than the cache stores: each is recorded when it is repeated, and the oldest recording
+ * is dropped. */
 static void kinds_of_passes_are_recorded_apart(void **state)
 {
     (void)state;
@@ -97,7 +98,7 @@ static void kinds_of_passes_are_recorded_apart(void **state)
     end(&f);
 }
 
-/* A seed is read when a recording is repeated: every run drops the numbers that the CPU drops with the same seed. */
+/* A replay reads the seed: every run drops the same elements as the CPU with that seed. */
 static void seeds_differ_between_repetitions(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Operations on rows and numbers on a device in bfloat16, compared with the CPU in float32 on the same rounded inputs.
+/* Operations on rows and elements on a device in bfloat16, compared with the CPU in float32 on the same rounded inputs.
  * Values are BFLOAT16 and weights FLOAT32, as in a graph. */
 #include <bochner/devices.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "backend/backend.h"
 #include "base/rng.h"
 
-enum { MOST = 5, LAYERS = 1 };
+enum { MAX = 5, LAYERS = 1 };
 
 static bo_context *host, *device;
 
@@ -23,13 +23,14 @@ typedef struct trial {
     const char *name;
     bo_operation op;
     const void *attributes;
-    operand in[MOST];
-    bool training, loss, adds_evenly; /* adds_evenly: gradients of even inputs are added to, not those of odd ones */
+    operand in[MAX];
+    bool training, loss,
+        adds_evenly; /* adds_evenly: gradients of even inputs are accumulated, gradients of odd inputs are not */
 } trial;
 
 typedef struct results {
-    size_t out_count, counts[MOST];
-    float *out, *d[MOST];
+    size_t out_count, counts[MAX];
+    float *out, *d[MAX];
 } results;
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static size_t bytes_of(bo_element element, size_t count)
     return count * (element == BO_ELEMENT_BFLOAT16 ? 2 : 4);
 }
 
-/* Numbers that are the same in bfloat16, or integers. */
+/* Values that are exact in bfloat16, or integers. */
 static void *numbers(const operand *o, uint64_t seed)
 {
     const size_t count = count_of(o);
@@ -70,11 +71,11 @@ static void *numbers(const operand *o, uint64_t seed)
     return x;
 }
 
-/* Memory of a backend with these numbers; x NULL: not written. */
+/* Backend memory with these values; x NULL: not written. */
 static void *upload(bo_context *context, bo_element element, const void *x, size_t count)
 {
-    bo_device *own = bo_device_of(context);
-    void *at = bo_buffer_allocate(context, own, bytes_of(element, count) + 64, "an operand");
+    bo_device *target = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, target, bytes_of(element, count) + 64, "an operand");
     assert_non_null(at);
     if (!x) return at;
     void *rounded = malloc(bytes_of(element, count) + 64);
@@ -82,7 +83,7 @@ static void *upload(bo_context *context, bo_element element, const void *x, size
         assert_ok(host, bo_backend_cpu()->narrow(host, element, 1, count, x, rounded));
     else
         memcpy(rounded, x, bytes_of(element, count));
-    assert_ok(context, bo_buffer_write(context, own, at, rounded, bytes_of(element, count)));
+    assert_ok(context, bo_buffer_write(context, target, at, rounded, bytes_of(element, count)));
     free(rounded);
     return at;
 }
@@ -106,31 +107,31 @@ typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
 static void submit(bo_context *context, const bo_op *op, bo_op_call *call, direction go)
 {
-    bo_device *own = bo_device_of(context);
+    bo_device *target = bo_device_of(context);
     size_t saved, scratch;
     bool moved;
     bo_staged *staged = NULL;
     assert_ok(context, op->sizes(context, call, true, &saved, &scratch));
-    if (saved && !call->saved) call->saved = bo_buffer_allocate(context, own, saved, "saved");
-    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
-    if (bo_device_is_gpu(own))
-        assert_ok(context, bo_backend_of(own)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
+    if (saved && !call->saved) call->saved = bo_buffer_allocate(context, target, saved, "saved");
+    call->scratch = bo_buffer_allocate(context, target, scratch + 64, "scratch");
+    if (bo_device_is_gpu(target))
+        assert_ok(context, bo_backend_of(target)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
     call->staged = staged;
     assert_ok(context, go(context, call));
-    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
-    if (bo_device_is_gpu(own)) bo_backend_of(own)->unstage(staged);
-    bo_buffer_release(own, call->scratch);
+    if (bo_device_is_gpu(target)) assert_ok(context, bo_device_wait(context, target));
+    if (bo_device_is_gpu(target)) bo_backend_of(target)->unstage(staged);
+    bo_buffer_release(target, call->scratch);
 }
 
 /* Forward and backward, with gradients that are added to for every other input. */
 static results run(bo_context *context, const trial *t)
 {
-    bo_device *own = bo_device_of(context);
-    const bo_op *op = bo_backend_of(own)->ops[t->op];
+    bo_device *target = bo_device_of(context);
+    const bo_op *op = bo_backend_of(target)->ops[t->op];
     const bo_graph_pass pass = {.training = t->training, .seed = 99};
     bo_op_call call = {.attributes = t->attributes, .pass = &pass};
     results r = {0};
-    while (call.inputs < MOST && t->in[call.inputs].origin) call.inputs++;
+    while (call.inputs < MAX && t->in[call.inputs].origin) call.inputs++;
     for (size_t i = 0; i < call.inputs; i++) {
         const operand *o = &t->in[i];
         call.in[i] = (bo_tensor){NULL, o->origin == INDEX ? BO_ELEMENT_INT32 : BO_ELEMENT_FLOAT32, o->rows, o->columns};
@@ -160,12 +161,12 @@ static results run(bo_context *context, const trial *t)
     for (size_t i = 0; i < call.inputs; i++) {
         if (call.din[i]) r.counts[i] = count_of(&t->in[i]);
         if (call.din[i]) r.d[i] = download(context, call.in[i].element, call.din[i], r.counts[i]);
-        bo_buffer_release(own, call.din[i]);
-        bo_buffer_release(own, call.in[i].data);
+        bo_buffer_release(target, call.din[i]);
+        bo_buffer_release(target, call.in[i].data);
     }
-    bo_buffer_release(own, (void *)(uintptr_t)call.dout[0]);
-    bo_buffer_release(own, call.out[0].data);
-    bo_buffer_release(own, call.saved);
+    bo_buffer_release(target, (void *)(uintptr_t)call.dout[0]);
+    bo_buffer_release(target, call.out[0].data);
+    bo_buffer_release(target, call.saved);
     free(dy);
     return r;
 }
@@ -173,7 +174,7 @@ static results run(bo_context *context, const trial *t)
 static void results_drop(results *r)
 {
     free(r->out);
-    for (size_t i = 0; i < MOST; i++) free(r->d[i]);
+    for (size_t i = 0; i < MAX; i++) free(r->d[i]);
 }
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
@@ -196,7 +197,7 @@ static void check(const trial *t)
     results expected = run(host, t), found = run(device, t), again = run(device, t);
     compare(t, "the output", found.out_count, found.out, expected.out);
     assert_memory_equal(found.out, again.out, found.out_count * sizeof(float));
-    for (size_t i = 0; i < MOST; i++) {
+    for (size_t i = 0; i < MAX; i++) {
         char what[64];
         snprintf(what, sizeof what, "gradient %zu", i);
         if (!found.counts[i]) continue;
@@ -298,7 +299,7 @@ static void random_numbers(void **state)
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) check(&trials[i]);
 }
 
-static void others(void **state)
+static void other_operations(void **state)
 {
     (void)state;
     const bo_product_attributes powers = {.first = 1, .second = 2, .third = 1.5};
@@ -335,7 +336,7 @@ static void losses(void **state)
     }
 }
 
-/* An index that is not in the table gives NANs, and no gradient. */
+/* An index outside the table produces NaNs and no gradient. */
 static void rows_that_do_not_exist(void **state)
 {
     (void)state;
@@ -369,9 +370,15 @@ int main(void)
 {
     if (!getenv("BOCHNER_CUDA")) return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),         cmocka_unit_test(norms),  cmocka_unit_test(wider_norms_are_refused),
-        cmocka_unit_test(turns),          cmocka_unit_test(curves), cmocka_unit_test(losses),
-        cmocka_unit_test(random_numbers), cmocka_unit_test(others), cmocka_unit_test(rows_that_do_not_exist),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(wider_norms_are_refused),
+        cmocka_unit_test(turns),
+        cmocka_unit_test(curves),
+        cmocka_unit_test(losses),
+        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(other_operations),
+        cmocka_unit_test(rows_that_do_not_exist),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -1,4 +1,4 @@
-# bochner serve --device cuda answers with the text of bochner generate on the CPU.
+# bochner serve --device cuda returns the text of bochner generate on the CPU.
 . "$BOCHNER_SOURCE/tests/cuda/common.sh"
 command -v python3 >/dev/null || { echo "python3 is not installed"; exit 77; }
 succeeds "$BOCHNER" train --data text.txt --out model $tiny $features $run --steps 100

@@ -1,5 +1,5 @@
-/* Several devices in one process: contexts on the CPU and on two GPUs side by side, what belongs to which of them,
- * exhausted memory, reads beside other work, and what CUDA has as the current device. */
+/* Several devices in one process: contexts on the CPU and on two GPUs, ownership of objects, exhausted memory,
+ * concurrent reads, and the current CUDA device. */
 #include <bochner/devices.h>
 #include <bochner/graph.h>
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ static bo_context *context_on(const char *device)
     return NULL;
 }
 
-/* The test is skipped on a machine with one GPU. */
+/* The test is skipped on a host with one GPU. */
 static void require_two(void)
 {
     bo_context *second = context_on("cuda:1");
@@ -60,7 +60,7 @@ static void attend(bo_context *context, const bo_attention *attention, const flo
 
 /* ---- one process, several devices -------------------------------------------------------------------------------- */
 
-/* One attention serves all contexts; GPUs of one kind give the same bits. */
+/* One attention serves all contexts; GPUs of one model have bitwise equal results. */
 static void contexts_work_side_by_side(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void copies_are_freed_with_their_owner(void **state)
     assert_memory_equal(out, again, sizeof out);
 }
 
-/* Another attention at the address of a destroyed one is not taken for it. */
+/* A new attention at the address of a destroyed one is not confused with it. */
 static void addresses_that_return_are_not_confused(void **state)
 {
     (void)state;
@@ -191,7 +191,8 @@ static void exhausted_memory_loses_nothing(void **state)
     bo_context_destroy(gpu);
 }
 
-/* ---- reads beside other work ------------------------------------------------------------------------------------- */
+/* ---- reads concurrent with other work
+ * ------------------------------------------------------------------------------------- */
 
 static void *read_slowly(void *arg)
 {
@@ -217,7 +218,7 @@ static void reads_do_not_hold_the_device(void **state)
     setenv("BOCHNER_EMULATED_READ_MS", "2000", 1);
     assert_int_equal(pthread_create(&reader, NULL, read_slowly, memory), 0);
     double fastest = INFINITY;
-    for (int i = 0; i < 20; i++) { /* the reader begins some time after its start */
+    for (int i = 0; i < 20; i++) { /* the reader starts with a delay */
         const double start = bo_seconds();
         assert_ok(gpu, bo_device_copy(gpu, (char *)memory + 32, memory, 8));
         fastest = fmin(fastest, bo_seconds() - start);
@@ -239,14 +240,14 @@ static void *driver(const char *name)
     return library ? dlsym(library, name) : NULL;
 }
 
-/* Those of the emulator have the same names. */
+/* The emulator's functions have the same names. */
 static void *emulated_driver(const char *name)
 {
     void *library = dlopen(getenv("BOCHNER_CUDA"), RTLD_NOW | RTLD_LOCAL);
     return library ? dlsym(library, name) : NULL;
 }
 
-/* What CUDA has as the current context of this thread. */
+/* The current CUDA context of this thread. */
 static struct {
     int (*get)(void **), (*set)(void *), (*retain)(void **, int);
     void *expected;
@@ -293,7 +294,7 @@ static void expect_calls_stay(bo_context *gpu, const bo_attention *attention, vo
     expect_current("bo_device_free");
 }
 
-/* A graph whose run is recorded and repeated. */
+/* A graph whose run is recorded and replayed. */
 static void expect_runs_stay(bo_context *gpu, const float *x, float *y)
 {
     bo_weights *weights;
@@ -407,15 +408,16 @@ static void calls_use_the_stream_of_the_caller(void **state)
     fill(x);
     attend(gpu, attention, x, expected);
     if (real) {
-        void *own;
-        assert_int_equal(retain(&own, 0), 0);
-        assert_int_equal(set(own), 0);
+        void *primary;
+        assert_int_equal(retain(&primary, 0), 0);
+        assert_int_equal(set(primary), 0);
         assert_int_equal(create(&stream, 1), 0);
     }
     assert_ok(gpu, bo_device_allocate(gpu, sizeof x, &rows));
     assert_ok(gpu, bo_device_allocate(gpu, sizeof out, &result));
     assert_ok(gpu, bo_device_write(gpu, rows, x, sizeof x));
-    assert_ok(gpu, bo_device_synchronize(gpu)); /* the stream of the caller does not wait for that of the context */
+    assert_ok(gpu,
+              bo_device_synchronize(gpu)); /* the stream of the caller does not wait for the stream of the context */
     bo_attention_call call = {.sequences = 1, .tokens = TOKENS, .stream = stream};
     call.q.data = call.k.data = call.v.data = rows; /* heads first, as `shape` */
     call.out.data = result;
@@ -442,7 +444,7 @@ int main(void)
         cmocka_unit_test(exhausted_memory_loses_nothing),    cmocka_unit_test(reads_do_not_hold_the_device),
         cmocka_unit_test(the_current_device_stays),          cmocka_unit_test(calls_use_the_stream_of_the_caller),
     };
-    setenv("BOCHNER_EMULATED_GPUS", "2", 1); /* a machine has what it has */
+    setenv("BOCHNER_EMULATED_GPUS", "2", 1); /* no effect on a host with real GPUs */
     bo_context *gpu = context_on("cuda");
     if (!gpu) {
         print_message("skipped: no GPU\n");

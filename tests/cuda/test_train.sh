@@ -1,4 +1,4 @@
-# bochner train --device cuda: the losses of the CPU, checkpoints that are resumed on the other device, and refusals.
+# bochner train --device cuda: the losses of the CPU, checkpoints that are resumed on the other device, and rejected options.
 . "$BOCHNER_SOURCE/tests/cuda/common.sh"
 tiny="$tiny --lr 0.02 --other-lr 0.003" # larger rates amplify differences of rounding
 
@@ -14,7 +14,7 @@ succeeds "$BOCHNER" train --data text.txt --out rounded $tiny $features $run --d
     complain "auto is $(field out device), $(field out precision)"
 same_curve cpu rounded 0.1
 
-# The same run gives the same bits, also if it is resumed.
+# Repeated and resumed runs are bitwise equal.
 succeeds "$BOCHNER" train --data text.txt --out again $tiny $features $run --device cuda --precision float32
 cmp gpu/model.safetensors again/model.safetensors || complain "two runs on the device differ"
 rm -r again/checkpoints/step-12
@@ -22,7 +22,7 @@ succeeds "$BOCHNER" train --resume --out again --quiet --json
 [ "$(field out device)" = cuda:0 ] || complain "a resumed run is on $(field out device)"
 cmp gpu/model.safetensors again/model.safetensors || complain "a resumed run differs"
 
-# The second half on the other device, in both directions. The precision is that of the run, not that of the device.
+# The second half on the other device, in both directions. The precision comes from the run, not from the device.
 for from in cpu gpu; do
     [ $from = cpu ] && to=cuda:0 || to=cpu
     cp -r $from crossed-$from
@@ -48,7 +48,7 @@ for options in "$features --optim sgd --lr 0.1" "$features --optim sign --lr 0.0
     same_curve one two 0.005
 done
 
-# Refusals.
+# Rejected options.
 fails 1 "stateful|train on the CPU" "$BOCHNER" train --data text.txt --out no $tiny $features $run --stateful --device cuda
 fails 1 "cuda:9 does not exist" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device cuda:9
 fails 1 "device gpu is unknown" "$BOCHNER" train --data text.txt --out no $tiny $features $run --device gpu

@@ -8,28 +8,28 @@
 #include "backend/backend.h"
 #include "base/rng.h"
 
-enum { MOST_SEQUENCES = 4, MOST_INPUTS = 8, LAYERS = 1 };
+enum { MAX_SEQUENCES = 4, MAX_INPUTS = 8, LAYERS = 1 };
 
 static bo_context *host, *device;
 
 typedef struct trial {
     const char *name, *preset;
     size_t heads, key_heads, features;
-    size_t sequences, lengths[MOST_SEQUENCES];
+    size_t sequences, lengths[MAX_SEQUENCES];
     bool everywhere; /* not causal */
     bo_function function;
     bo_gate gate;
     size_t dim, value_dim; /* 0: 64 */
-    size_t window, rank;   /* HYBRID; window 0: the usual one, rank 0: no M */
+    size_t window, rank;   /* HYBRID; window 0: the default, rank 0: no M */
     bool one_side;         /* learned maps: queries and keys share W and b */
 } trial;
 
-/* The operands of a call on the host: q, k, v, then those of `given`. */
+/* The operands of a call on the host: q, k, v, then the inputs of `given`. */
 typedef struct operands {
     bo_attention_attributes attributes;
-    size_t inputs, rows[MOST_INPUTS], columns[MOST_INPUTS], out_rows, out_columns;
-    bool parameter[MOST_INPUTS];
-    float *in[MOST_INPUTS], *d[MOST_INPUTS], *out, *dout;
+    size_t inputs, rows[MAX_INPUTS], columns[MAX_INPUTS], out_rows, out_columns;
+    bool parameter[MAX_INPUTS];
+    float *in[MAX_INPUTS], *d[MAX_INPUTS], *out, *dout;
 } operands;
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static inline float *floats(size_t count)
     return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64 + 64);
 }
 
-/* Numbers that are the same in bfloat16. */
+/* Values that are exact in bfloat16. */
 static inline float *random_floats(size_t count, uint64_t seed, double low, double size)
 {
     float *x = floats(count);
@@ -139,86 +139,86 @@ static inline size_t bytes_of(bo_element element, size_t count)
 
 static inline void *upload(bo_context *context, bo_element element, const float *x, size_t count)
 {
-    bo_device *own = bo_device_of(context);
-    void *at = bo_buffer_allocate(context, own, bytes_of(element, count) + 64, "an operand");
-    void *held = malloc(bytes_of(element, count) + 1);
+    bo_device *target = bo_device_of(context);
+    void *at = bo_buffer_allocate(context, target, bytes_of(element, count) + 64, "an operand");
+    void *buffer = malloc(bytes_of(element, count) + 1);
     assert_non_null(at);
-    memcpy(held, x, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
-    if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->narrow(host, element, 1, count, x, held));
-    assert_ok(context, bo_buffer_write(context, own, at, held, bytes_of(element, count)));
-    free(held);
+    memcpy(buffer, x, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
+    if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->narrow(host, element, 1, count, x, buffer));
+    assert_ok(context, bo_buffer_write(context, target, at, buffer, bytes_of(element, count)));
+    free(buffer);
     return at;
 }
 
 static inline void download(bo_context *context, bo_element element, float *x, void *from, size_t count)
 {
-    bo_device *own = bo_device_of(context);
-    void *held = malloc(bytes_of(element, count) + 1);
-    assert_ok(context, bo_buffer_read(context, own, held, from, bytes_of(element, count)));
-    memcpy(x, held, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
-    if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->widen(host, element, 1, count, held, x));
-    free(held);
-    bo_buffer_release(own, from);
+    bo_device *target = bo_device_of(context);
+    void *buffer = malloc(bytes_of(element, count) + 1);
+    assert_ok(context, bo_buffer_read(context, target, buffer, from, bytes_of(element, count)));
+    memcpy(x, buffer, element == BO_ELEMENT_FLOAT32 ? bytes_of(element, count) : 0);
+    if (element == BO_ELEMENT_BFLOAT16) assert_ok(host, bo_backend_cpu()->widen(host, element, 1, count, buffer, x));
+    free(buffer);
+    bo_buffer_release(target, from);
 }
 
 typedef bo_status (*direction)(bo_context *context, const bo_op_call *call);
 
-/* Gives the call its scratch memory and what forward saves, and runs it. */
+/* Allocates the workspace and saved memory of the call, and runs it. */
 static inline void submit(bo_context *context, bo_op_call *call, bool gradients, direction go)
 {
-    bo_device *own = bo_device_of(context);
-    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
+    bo_device *target = bo_device_of(context);
+    const bo_op *op = bo_backend_of(target)->ops[BO_OPERATION_ATTENTION];
     size_t saved, scratch;
     bool moved;
     bo_staged *staged = NULL;
     assert_ok(context, op->sizes(context, call, gradients, &saved, &scratch));
-    if (gradients && !call->saved) call->saved = bo_buffer_allocate(context, own, saved + 64, "saved");
-    call->scratch = bo_buffer_allocate(context, own, scratch + 64, "scratch");
-    if (bo_device_is_gpu(own))
-        assert_ok(context, bo_backend_of(own)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
+    if (gradients && !call->saved) call->saved = bo_buffer_allocate(context, target, saved + 64, "saved");
+    call->scratch = bo_buffer_allocate(context, target, scratch + 64, "scratch");
+    if (bo_device_is_gpu(target))
+        assert_ok(context, bo_backend_of(target)->stage(context, call->pass, LAYERS, 0, &staged, &moved));
     call->staged = staged;
     if (op->prepare) assert_ok(context, op->prepare(context, call));
     assert_ok(context, go(context, call));
-    if (bo_device_is_gpu(own)) assert_ok(context, bo_device_wait(context, own));
-    if (bo_device_is_gpu(own)) bo_backend_of(own)->unstage(staged);
-    bo_buffer_release(own, call->scratch);
+    if (bo_device_is_gpu(target)) assert_ok(context, bo_device_wait(context, target));
+    if (bo_device_is_gpu(target)) bo_backend_of(target)->unstage(staged);
+    bo_buffer_release(target, call->scratch);
 }
 
 static inline void run(bo_context *context, const operands *o, const bo_graph_pass *pass, bool gradients)
 {
-    bo_device *own = bo_device_of(context);
-    const bo_op *op = bo_backend_of(own)->ops[BO_OPERATION_ATTENTION];
-    const bo_element held = context == device ? BO_ELEMENT_BFLOAT16 : BO_ELEMENT_FLOAT32;
+    bo_device *target = bo_device_of(context);
+    const bo_op *op = bo_backend_of(target)->ops[BO_OPERATION_ATTENTION];
+    const bo_element buffer = context == device ? BO_ELEMENT_BFLOAT16 : BO_ELEMENT_FLOAT32;
     const size_t outs = o->out_rows * o->out_columns;
     bo_op_call call = {.attributes = &o->attributes, .inputs = o->inputs, .outputs = 1, .pass = pass};
     for (size_t i = 0; i < o->inputs; i++) {
-        const bo_element element = o->parameter[i] ? BO_ELEMENT_FLOAT32 : held;
+        const bo_element element = o->parameter[i] ? BO_ELEMENT_FLOAT32 : buffer;
         call.in[i] = (bo_tensor){.element = BO_ELEMENT_FLOAT32, .rows = o->rows[i], .columns = o->columns[i]};
         call.in[i].data = upload(context, element, o->in[i], o->rows[i] * o->columns[i]);
     }
     assert_ok(context, op->shape(context, &call));
-    for (size_t i = 0; i < o->inputs; i++) call.in[i].element = o->parameter[i] ? BO_ELEMENT_FLOAT32 : held;
-    call.out[0].element = held;
-    call.out[0].data = upload(context, held, o->dout, outs);
+    for (size_t i = 0; i < o->inputs; i++) call.in[i].element = o->parameter[i] ? BO_ELEMENT_FLOAT32 : buffer;
+    call.out[0].element = buffer;
+    call.out[0].data = upload(context, buffer, o->dout, outs);
     submit(context, &call, gradients, op->forward);
     if (gradients) {
-        call.dout[0] = upload(context, held, o->dout, outs);
+        call.dout[0] = upload(context, buffer, o->dout, outs);
         for (size_t i = 0; i < o->inputs; i++)
             call.din[i] = upload(context, call.in[i].element, o->in[i], o->rows[i] * o->columns[i]);
         submit(context, &call, true, op->backward);
         for (size_t i = 0; i < o->inputs; i++)
             download(context, call.in[i].element, o->d[i], call.din[i], o->rows[i] * o->columns[i]);
-        bo_buffer_release(own, (void *)call.dout[0]);
-        bo_buffer_release(own, call.saved);
+        bo_buffer_release(target, (void *)call.dout[0]);
+        bo_buffer_release(target, call.saved);
     }
-    download(context, held, o->out, call.out[0].data, outs);
-    for (size_t i = 0; i < o->inputs; i++) bo_buffer_release(own, call.in[i].data);
+    download(context, buffer, o->out, call.out[0].data, outs);
+    for (size_t i = 0; i < o->inputs; i++) bo_buffer_release(target, call.in[i].data);
 }
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
 static inline void assert_near(const char *name, const char *what, size_t count, const float *found,
-                               const float *expected, double most)
+                               const float *expected, double tolerance)
 {
     double difference = 0, size = 0;
     for (size_t i = 0; i < count; i++) {
@@ -226,9 +226,9 @@ static inline void assert_near(const char *name, const char *what, size_t count,
         difference += d * d, size += (double)expected[i] * (double)expected[i];
     }
     if (getenv("BOCHNER_TEST_VERBOSE")) print_message("%s: %s: %.2e\n", name, what, sqrt(difference / size));
-    if (!(sqrt(difference) <= most * sqrt(size)))
+    if (!(sqrt(difference) <= tolerance * sqrt(size)))
         fail_msg("%s: %s differ by %.3g of their norm, expected at most %.3g", name, what, sqrt(difference / size),
-                 most);
+                 tolerance);
 }
 
 /* Rows [first, first + rows) of all operands, without a copy. */
@@ -243,10 +243,10 @@ static inline operands part_of(const operands *o, size_t first, size_t rows)
 
 /* ---- trials ------------------------------------------------------------------------------------------------------ */
 
-/* Compares outputs and gradients with those of the CPU. */
+/* Compares outputs and gradients with the CPU. */
 static inline void trial_compare(const trial *t)
 {
-    static const char *const names[MOST_INPUTS] = {"gradients of q", "gradients of k", "gradients of v"};
+    static const char *const names[MAX_INPUTS] = {"gradients of q", "gradients of k", "gradients of v"};
     bo_attention *attention = make_attention(t);
     operands expected = operands_make(t, attention), found = operands_make(t, attention);
     const bo_graph_pass pass = {.sequences = t->sequences, .lengths = t->lengths};
@@ -294,19 +294,19 @@ static inline void trial_continue(trial t)
     const bo_graph_pass pass = {.sequences = 1, .lengths = t.lengths};
     run(host, &expected, &pass, false);
     const size_t bytes = bo_attention_state_bytes(attention);
-    void *empty = malloc(bytes), *held = bo_buffer_allocate(device, bo_device_of(device), bytes, "a state");
+    void *empty = malloc(bytes), *buffer = bo_buffer_allocate(device, bo_device_of(device), bytes, "a state");
     assert_ok(host, bo_attention_state_init(host, attention, empty));
-    assert_ok(device, bo_buffer_write(device, bo_device_of(device), held, empty, bytes));
+    assert_ok(device, bo_buffer_write(device, bo_device_of(device), buffer, empty, bytes));
     for (size_t p = 0, first = 0; p < sizeof parts / sizeof *parts; first += parts[p++]) {
         operands part = part_of(&found, first, parts[p]);
-        const bo_graph_pass next = {.sequences = 1, .lengths = &parts[p], .states = &held};
+        const bo_graph_pass next = {.sequences = 1, .lengths = &parts[p], .states = &buffer};
         run(device, &part, &next, false);
     }
     assert_near(t.name, "outputs in parts", found.out_rows * found.out_columns, found.out, expected.out, 1e-2);
-    assert_ok(device, bo_buffer_read(device, bo_device_of(device), empty, held, bytes));
+    assert_ok(device, bo_buffer_read(device, bo_device_of(device), empty, buffer, bytes));
     assert_ok(host, bo_attention_state_check(host, attention, empty));
     assert_int_equal(bo_attention_state_tokens(empty), 173);
-    bo_buffer_release(bo_device_of(device), held);
+    bo_buffer_release(bo_device_of(device), buffer);
     free(empty);
     operands_drop(&expected);
     operands_drop(&found);

@@ -1,9 +1,9 @@
-/* Products of bfloat16 numbers, for every instruction set: panels bit by bit, products within the bound of bf16.h. */
+/* GEMM of bfloat16 matrices, for every instruction set: panels bit by bit, products within the bound of bf16.h. */
 #include "testing.h"
 #include <float.h>
 #include "isas.h"
 
-enum { MOST_LINES = 50, MOST_DEPTH = 150, STRIDE = 160, PANEL = 64 * 160 };
+enum { MAX_LINES = 50, MAX_DEPTH = 150, STRIDE = 160, PANEL = 64 * 160 };
 
 static float random_number(bo_rng *rng)
 {
@@ -43,7 +43,7 @@ static void panels_have_equal_bits(void **state)
         }
 }
 
-/* Plain C places number (line, depth) where bf16.h says, rounded to the nearest. */
+/* Plain C stores element (line, depth) at the index defined in bf16.h, rounded to nearest. */
 static void panels_hold_rounded_numbers(void **state)
 {
     (void)state;
@@ -115,8 +115,8 @@ static void products_are_within_the_bound(void **state)
     }
 }
 
-/* exp_line writes rounded exponentials at the places of a sliver, then zeros, and returns their sum before rounding.
- * The error of exp_below is at most 2e-7 per number; rounding to bfloat16 is relative, at most 2^-8. */
+/* exp_line writes rounded exponentials in a sliver, then zeros, and returns their sum before rounding. The error of
+ * exp_below is at most 2e-7 per element; rounding to bfloat16 is relative, at most 2^-8. */
 static void lines_hold_exponentials(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void lines_hold_exponentials(void **state)
     }
 }
 
-/* The bits of an element depend neither on the shape of C nor on its place. */
+/* An element is bitwise independent of the shape of C and of its position. */
 static void elements_do_not_depend_on_the_shape(void **state)
 {
     (void)state;

@@ -114,7 +114,7 @@ static void multiply_at_every_edge(void **state)
     free_operands(&o);
 }
 
-/* An element has the same bits in any block, and when the depth is processed in pieces. */
+/* An element is bitwise equal in any block, and when the depth is processed in pieces. */
 static void multiply_does_not_depend_on_its_tiles(void **state)
 {
     (void)state;
@@ -148,18 +148,18 @@ static void multiply_does_not_depend_on_its_tiles(void **state)
     free_operands(&o);
 }
 
-/* Separate runs, and overlapping ones as in neighboring patches, give the bits of a contiguous product. */
+/* Separate runs, and overlapping ones as in neighboring patches, are bitwise equal to a contiguous product. */
 static void runs_are_one_product(void **state)
 {
     (void)state;
     operands o = make_operands();
-    enum { K = 7, MOST = 5 };
+    enum { K = 7, MAX = 5 };
     const size_t sizes[][2] = {{1, 1}, {5, 17}, {6, 64}, {13, 150}, {28, 32}};
-    float *a = malloc(LARGEST * K * MOST * sizeof *a), *b = malloc(K * MOST * LDB * sizeof *b);
+    float *a = malloc(LARGEST * K * MAX * sizeof *a), *b = malloc(K * MAX * LDB * sizeof *b);
     float *whole = malloc((LARGEST + 1) * LDC * sizeof *whole), *c = malloc((LARGEST + 1) * LDC * sizeof *c);
     FOR_EACH_TABLE(table)
     {
-        for (size_t which = 0; which < 5 * 4 * (MOST + 1); which++) {
+        for (size_t which = 0; which < 5 * 4 * (MAX + 1); which++) {
             const size_t *size = sizes[which % 5], count = which / 20;
             bool transposed = which / 5 & 1, add = which / 10 & 1;
             size_t m = size[0], n = size[1], row = transposed ? 1 : LDA, column = transposed ? LDA : 1;
@@ -184,13 +184,13 @@ static void runs_are_one_product(void **state)
 static void transpose_turns_rows_into_columns(void **state)
 {
     (void)state;
-    enum { MOST = 70, LD = 75 };
-    float *a = normals(MOST * LD, 4), *b = malloc((MOST + 1) * LD * sizeof *b);
+    enum { MAX = 70, LD = 75 };
+    float *a = normals(MAX * LD, 4), *b = malloc((MAX + 1) * LD * sizeof *b);
     FOR_EACH_TABLE(table)
     {
-        for (size_t rows = 0; rows <= MOST; rows++) {
-            for (size_t columns = 0; columns <= MOST; columns++) {
-                for (size_t i = 0; i < (MOST + 1) * LD; i++) b[i] = untouched;
+        for (size_t rows = 0; rows <= MAX; rows++) {
+            for (size_t columns = 0; columns <= MAX; columns++) {
+                for (size_t i = 0; i < (MAX + 1) * LD; i++) b[i] = untouched;
                 table->transpose(rows, columns, a, LD, b, LD);
                 for (size_t j = 0; j <= columns; j++) {
                     for (size_t i = 0; i < LD; i++) {
@@ -237,10 +237,10 @@ static void max_and_scale(void **state)
     free(x);
 }
 
-static void finite_finds_every_other_number(void **state)
+static void finite_finds_every_nan_and_infinity(void **state)
 {
     (void)state;
-    const float others[] = {NAN, -NAN, INFINITY, -INFINITY};
+    const float bad_values[] = {NAN, -NAN, INFINITY, -INFINITY};
     FOR_EACH_TABLE(table)
     {
         float x[LONGEST];
@@ -248,14 +248,14 @@ static void finite_finds_every_other_number(void **state)
         for (size_t n = 0; n <= LONGEST; n++) assert_true(table->finite(n, x));
         for (size_t i = 0; i < LONGEST; i++) {
             float was = x[i];
-            x[i] = others[i % 4];
+            x[i] = bad_values[i % 4];
             assert_false(table->finite(LONGEST, x));
             assert_false(table->finite(i + 1, x));
             assert_true(table->finite(i, x));
-            enum { WIDTH = 7, STRIDE = 9 }; /* numbers between rows do not count */
+            enum { WIDTH = 7, STRIDE = 9 }; /* elements between rows are ignored */
             size_t rows = LONGEST / STRIDE;
-            bool seen = i / STRIDE < rows && i % STRIDE < WIDTH;
-            assert_int_equal(table->finite_rows(rows, WIDTH, x, STRIDE), !seen);
+            bool covered = i / STRIDE < rows && i % STRIDE < WIDTH;
+            assert_int_equal(table->finite_rows(rows, WIDTH, x, STRIDE), !covered);
             assert_int_equal(table->finite_rows(2, LONGEST / 2, x, LONGEST / 2), i >= LONGEST / 2 * 2);
             x[i] = was;
         }
@@ -280,7 +280,7 @@ static void products_and_their_sums(void **state)
 }
 
 /* y has the accuracy of exp_below, 2e-7 (for t > 0 the rounding of t dominates, |t| exp(t) 2^-24); a sum of n float32
- * numbers of one sign has an error of at most (n - 1) 2^-24 of itself. */
+ * values of one sign has an error of at most (n - 1) 2^-24 of itself. */
 static void exponentials_and_their_sums(void **state)
 {
     (void)state;
@@ -412,27 +412,27 @@ static void state_step_answers_each_query_alone(void **state)
     (void)state;
     enum { ROWS = 130, N = 72, QUERIES = 8, SIZE = ROWS * N };
     float *s = normals(SIZE, 13), *q = normals(QUERIES * ROWS, 14), *f = normals(ROWS, 15), *v = normals(N, 16);
-    float *shared = malloc(SIZE * sizeof *s), *own = malloc(SIZE * sizeof *s), together[QUERIES * N], alone[N];
+    float *shared = malloc(SIZE * sizeof *s), *separate = malloc(SIZE * sizeof *s), together[QUERIES * N], alone[N];
     FOR_EACH_TABLE(table)
     {
         for (int update = 0; update < 2; update++) {
             memcpy(shared, s, SIZE * sizeof *s);
             table->state_step(ROWS, N, update, 0.9f, f, v, shared, QUERIES, q, ROWS, together, N);
             for (size_t g = 0; g < QUERIES; g++) {
-                memcpy(own, s, SIZE * sizeof *s);
-                table->state_step(ROWS, N, update, 0.9f, f, v, own, 1, q + g * ROWS, ROWS, alone, N);
-                assert_memory_equal(own, shared, SIZE * sizeof *s);
+                memcpy(separate, s, SIZE * sizeof *s);
+                table->state_step(ROWS, N, update, 0.9f, f, v, separate, 1, q + g * ROWS, ROWS, alone, N);
+                assert_memory_equal(separate, shared, SIZE * sizeof *s);
                 assert_memory_equal(alone, together + g * N, sizeof alone);
             }
             for (size_t j = 0; j < N; j++) { /* a state of one column */
-                for (size_t i = 0; i < ROWS; i++) own[i] = s[i * N + j];
-                table->state_step(ROWS, 1, update, 0.9f, f, v + j, own, 1, q, ROWS, alone, 1);
+                for (size_t i = 0; i < ROWS; i++) separate[i] = s[i * N + j];
+                table->state_step(ROWS, 1, update, 0.9f, f, v + j, separate, 1, q, ROWS, alone, 1);
                 assert_true(alone[0] == together[j]);
-                for (size_t i = 0; i < ROWS; i++) assert_true(own[i] == shared[i * N + j]);
+                for (size_t i = 0; i < ROWS; i++) assert_true(separate[i] == shared[i * N + j]);
             }
         }
     }
-    free(s), free(q), free(f), free(v), free(shared), free(own);
+    free(s), free(q), free(f), free(v), free(shared), free(separate);
 }
 
 int main(void)
@@ -443,7 +443,7 @@ int main(void)
         cmocka_unit_test(runs_are_one_product),
         cmocka_unit_test(transpose_turns_rows_into_columns),
         cmocka_unit_test(max_and_scale),
-        cmocka_unit_test(finite_finds_every_other_number),
+        cmocka_unit_test(finite_finds_every_nan_and_infinity),
         cmocka_unit_test(products_and_their_sums),
         cmocka_unit_test(exponentials_and_their_sums),
         cmocka_unit_test(logarithms_of_sizes),

@@ -3,7 +3,7 @@
 #include "testing.h"
 #include "isas.h"
 
-enum { L = BO_CHANNELS, MOST = 9, RANKS = 3, TOKENS = 11, ROOM = MOST * RANKS * BO_COMPLEX_ROW };
+enum { L = BO_CHANNELS, MAX = 9, RANKS = 3, TOKENS = 11, FLOATS = MAX * RANKS * BO_COMPLEX_ROW };
 typedef double complex number;
 
 static void fill(float *x, size_t count, double size, uint64_t seed)
@@ -21,14 +21,14 @@ static number at(const float *rows, size_t i, size_t lane)
 /* ---- systems ----------------------------------------------------------------------------------------------------- */
 
 typedef struct trial {
-    float mu[ROOM], c[ROOM], b[ROOM], p[ROOM], q[ROOM], s[ROOM], g[ROOM], u[TOKENS * L], y[TOKENS * L];
+    float mu[FLOATS], c[FLOATS], b[FLOATS], p[FLOATS], q[FLOATS], s[FLOATS], g[FLOATS], u[TOKENS * L], y[TOKENS * L];
     bo_systems systems;
 } trial;
 
 static void trial_make(trial *t, size_t size, size_t rank)
 {
     float *const rows[] = {t->mu, t->c, t->b, t->p, t->q, t->s, t->g};
-    for (size_t i = 0; i < 7; i++) fill(rows[i], ROOM, i == 0 || i == 3 || i == 4 ? 0.2 : 1, i);
+    for (size_t i = 0; i < 7; i++) fill(rows[i], FLOATS, i == 0 || i == 3 || i == 4 ? 0.2 : 1, i);
     fill(t->u, TOKENS * L, 1, 7), fill(t->y, TOKENS * L, 1, 8);
     t->systems = (bo_systems){.size = size, .rank = rank, .mu = t->mu, .c = t->c};
     if (rank) t->systems.b = t->b, t->systems.p = t->p, t->systems.q = t->q;
@@ -36,10 +36,10 @@ static void trial_make(trial *t, size_t size, size_t rank)
 
 /* Σ y_t dy_t + Re Σ conj(g) s after the last token, starting from y = 0: the function that run_back differentiates.
  * Writes the states after each token to `states` and the outputs to y. `dy` NULL: ones. */
-static double run_lane(const trial *t, size_t lane, const float *dy, number states[TOKENS][MOST], double y[TOKENS])
+static double run_lane(const trial *t, size_t lane, const float *dy, number states[TOKENS][MAX], double y[TOKENS])
 {
     const bo_systems *a = &t->systems;
-    number s[MOST], next[MOST];
+    number s[MAX], next[MAX];
     double sum = 0;
     for (size_t n = 0; n < a->size; n++) s[n] = at(t->s, n, lane);
     for (size_t i = 0; i < TOKENS; i++) {
@@ -60,49 +60,49 @@ static double run_lane(const trial *t, size_t lane, const float *dy, number stat
     return sum;
 }
 
-/* Rounding errors of TOKENS steps of MOST · RANKS terms, relative to the outputs: 38 · 2^-23. */
-static double room_for(const double y[TOKENS])
+/* Rounding errors of TOKENS steps of MAX · RANKS terms, relative to the outputs: 38 · 2^-23. */
+static double tolerance_for(const double y[TOKENS])
 {
-    double most = 1;
-    for (size_t i = 0; i < TOKENS; i++) most = fmax(most, fabs(y[i]));
-    return 38 * 0x1p-23 * most;
+    double max_size = 1;
+    for (size_t i = 0; i < TOKENS; i++) max_size = fmax(max_size, fabs(y[i]));
+    return 38 * 0x1p-23 * max_size;
 }
 
 static void systems_run(void **state)
 {
     (void)state;
     static trial t;
-    number states[TOKENS][MOST];
-    double y[TOKENS], room[L];
-    float s[ROOM], out[TOKENS * L], read[TOKENS * L], kept[TOKENS * MOST * BO_COMPLEX_ROW];
+    number states[TOKENS][MAX];
+    double y[TOKENS], tolerance[L];
+    float s[FLOATS], out[TOKENS * L], read[TOKENS * L], kept[TOKENS * MAX * BO_COMPLEX_ROW];
     FOR_EACH_TABLE(table)
-    for (size_t size = 1; size <= MOST; size++)
+    for (size_t size = 1; size <= MAX; size++)
         for (size_t rank = 0; rank <= RANKS; rank++) {
             trial_make(&t, size, rank);
             memcpy(s, t.s, sizeof s), memcpy(out, t.y, sizeof out), memcpy(read, t.y, sizeof read);
             table->channels->run(&t.systems, TOKENS, s, t.u, out);
             for (size_t lane = 0; lane < L; lane++) {
                 run_lane(&t, lane, NULL, states, y);
-                room[lane] = room_for(y);
+                tolerance[lane] = tolerance_for(y);
                 for (size_t i = 0; i < TOKENS; i++)
-                    assert_close(out[i * L + lane] - t.y[i * L + lane], y[i], room[lane]);
+                    assert_close(out[i * L + lane] - t.y[i * L + lane], y[i], tolerance[lane]);
                 for (size_t n = 0; n < size; n++)
-                    assert_close(cabs(at(s, n, lane) - states[TOKENS - 1][n]), 0, room[lane]);
+                    assert_close(cabs(at(s, n, lane) - states[TOKENS - 1][n]), 0, tolerance[lane]);
                 for (size_t i = 0; i < TOKENS * size; i++) {
                     float *to = kept + i * BO_COMPLEX_ROW + lane;
                     to[0] = (float)creal(states[i / size][i % size]), to[L] = (float)cimag(states[i / size][i % size]);
                 }
             }
             table->channels->read(size, t.c, TOKENS, kept, read);
-            for (size_t i = 0; i < TOKENS * L; i++) assert_close(read[i], out[i], 2 * room[i % L]);
-            for (size_t i = size * BO_COMPLEX_ROW; i < ROOM; i++) assert_true(s[i] == t.s[i]);
+            for (size_t i = 0; i < TOKENS * L; i++) assert_close(read[i], out[i], 2 * tolerance[i % L]);
+            for (size_t i = size * BO_COMPLEX_ROW; i < FLOATS; i++) assert_true(s[i] == t.s[i]);
         }
 }
 
-/* The gradient of number i of `x` in a lane, by differences. */
+/* The gradient of element i of `x` in a lane, by finite differences. */
 static double slope(trial *t, float *x, size_t i, size_t lane, const float *dy)
 {
-    number states[TOKENS][MOST];
+    number states[TOKENS][MAX];
     double y[TOKENS], h = 0x1p-9, value[2];
     float before = x[i];
     for (size_t k = 0; k < 2; k++) {
@@ -117,7 +117,7 @@ static void systems_run_back(void **state)
 {
     (void)state;
     static trial t;
-    static float sums[5][ROOM], g[ROOM], du[TOKENS * L], dy[TOKENS * L], work[TOKENS * MOST * BO_COMPLEX_ROW];
+    static float sums[5][FLOATS], g[FLOATS], du[TOKENS * L], dy[TOKENS * L], work[TOKENS * MAX * BO_COMPLEX_ROW];
     static const size_t sizes[] = {1, 4, 5};
     FOR_EACH_TABLE(table)
     for (size_t k = 0; k < 3; k++)
@@ -148,7 +148,7 @@ static void systems_run_back(void **state)
 
 enum { LONGEST = 128 };
 
-static void make_roots(size_t n, float *roots)
+static void fill_roots(size_t n, float *roots)
 {
     for (size_t k = 0; k < 3 * n / 4; k++) {
         double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
@@ -162,7 +162,7 @@ static void check_transform(const bo_channels *kernels, size_t n, bool conjugate
 {
     static float roots[2 * LONGEST], a[LONGEST * BO_COMPLEX_ROW], b[LONGEST * BO_COMPLEX_ROW];
     static float x[LONGEST * BO_COMPLEX_ROW], z[LONGEST * BO_COMPLEX_ROW], zeros[LONGEST * BO_COMPLEX_ROW];
-    make_roots(n, roots);
+    fill_roots(n, roots);
     fill(a, n * BO_COMPLEX_ROW, 1, 1), fill(b, n * BO_COMPLEX_ROW, 1, 2);
     memcpy(x, a, sizeof x), memcpy(z, b, sizeof z);
     kernels->fourier(n, roots, x), kernels->fourier(n, roots, z);

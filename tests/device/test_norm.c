@@ -2,23 +2,23 @@
 #include "testing.h"
 #include "isas.h"
 
-enum { MOST = 40, ARRAYS = 3 };
+enum { MAX = 40, ARRAYS = 3 };
 
 static void every_table_has_the_same_bits(void **state)
 {
     (void)state;
     static const size_t lengths[] = {0, 1, 7, 16, 33, 40};
     static const bo_norm_row row = {.mean = 0.3f, .rate = 1.7f, .shift = -0.2f, .slope = 0.9f};
-    float x[MOST], dy[MOST], gain[MOST], start[MOST];
+    float x[MAX], dy[MAX], gain[MAX], start[MAX];
     bo_rng rng = bo_rng_make(1, bo_rng_stream("test.norm", 0));
-    for (size_t j = 0; j < MOST; j++) {
+    for (size_t j = 0; j < MAX; j++) {
         x[j] = (float)bo_rng_normal(&rng), dy[j] = (float)bo_rng_normal(&rng);
         gain[j] = (float)bo_rng_normal(&rng), start[j] = (float)bo_rng_normal(&rng);
     }
     FOR_EACH_TABLE(table)
     for (size_t c = 0; c < sizeof lengths / sizeof *lengths; c++)
         for (unsigned what = 0; what < 32; what++) {
-            float found[ARRAYS][MOST], expected[ARRAYS][MOST];
+            float found[ARRAYS][MAX], expected[ARRAYS][MAX];
             for (size_t a = 0; a < ARRAYS; a++)
                 memcpy(found[a], start, sizeof start), memcpy(expected[a], start, sizeof start);
             const float *gains = what & 1 ? gain : NULL;

@@ -78,42 +78,42 @@ static double value_of(const bo_radial *radial, double s)
 }
 
 /* Central differences of the value, with respect to log s: s f'(s). */
-static double log_slope_of(const bo_radial *radial, double s)
+static double log_derivative_of(const bo_radial *radial, double s)
 {
     const double h = 1e-5;
     return (value_of(radial, s * exp(h)) - value_of(radial, s * exp(-h))) / (2 * h);
 }
 
-/* Distances from 1e-8 to 1e8 and beyond. The rounding of √s, a, s and of the scale changes an exponent t by less than
- * 4 · 2⁻²⁴ t, and t exp(-t) < 0.37; the polynomials add a few roundings. Slopes are compared as s f'(s), which is of
+/* Distances from 1e-8 to 1e8 and beyond. The rounding of √s, a, s and of the scale changes an exponent t by less than 4
+ * · 2⁻²⁴ t, and t exp(-t) < 0.37; the polynomials add a few roundings. Derivatives are compared as s f'(s), which is of
  * order 1. */
 static void check_radial(const bo_kernels *table, const bo_radial *radial)
 {
-    float s[STRIP], y[STRIP + 1], slope[STRIP + 1];
+    float s[STRIP], y[STRIP + 1], derivative[STRIP + 1];
     bool reciprocal = radial->form == BO_RADIAL_RECIPROCAL; /* of a product, which is at least 1 */
     for (size_t i = 0; i < STRIP; i++)
         s[i] = (reciprocal ? 1.0f : 0.0f) + (float)pow(10, -8 + 16.0 * (double)i / (STRIP - 1));
     s[7] = reciprocal ? 1 : 0;
     s[8] = 1e30f, s[9] = INFINITY, s[10] = NAN;
-    y[STRIP] = slope[STRIP] = -77;
+    y[STRIP] = derivative[STRIP] = -77;
     table->radial(radial, STRIP, s, y);
-    table->radial_derivative(radial, STRIP, s, slope);
+    table->radial_derivative(radial, STRIP, s, derivative);
     for (size_t i = 0; i < STRIP; i++) {
         double expected = value_of(radial, (double)s[i]), found = (double)y[i], change = 0, product = 0;
         if (i == 10) {
-            assert_true(isnan(y[i]) && isnan(slope[i]));
+            assert_true(isnan(y[i]) && isnan(derivative[i]));
             continue;
         }
-        assert_true(isfinite(slope[i]));
+        assert_true(isfinite(derivative[i]));
         if (s[i] > 0 && s[i] < 1e9f) {
-            change = log_slope_of(radial, (double)s[i]);
-            product = (double)slope[i] * (reciprocal ? 1 : (double)s[i]);
+            change = log_derivative_of(radial, (double)s[i]);
+            product = (double)derivative[i] * (reciprocal ? 1 : (double)s[i]);
         }
         if (!(fabs(found - expected) <= 5e-7) || (i == 7 && y[i] != 1) || !(fabs(product - change) <= 1e-6))
             fail_msg("%s, form %d: f(%g) is %.9g, expected %.9g; s f' is %.9g, expected %.9g", table->isa,
                      (int)radial->form, (double)s[i], found, expected, product, change);
     }
-    assert_true(y[STRIP] == -77 && slope[STRIP] == -77);
+    assert_true(y[STRIP] == -77 && derivative[STRIP] == -77);
 }
 
 static void functions_of_distances_match(void **state)

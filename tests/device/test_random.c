@@ -1,16 +1,16 @@
-/* Random words and sums of every instruction set compared with plain C. */
+/* Random values and sums of every instruction set compared with plain C. */
 #include "testing.h"
 #include "isas.h"
 
-/* Word j of group g by the definition in kernels.h, from the generator. */
-static uint32_t word_of(uint64_t seed, uint64_t stream, uint64_t group, size_t j)
+/* Value j of group g by the definition in kernels.h, from the generator. */
+static uint32_t value_of(uint64_t seed, uint64_t stream, uint64_t group, size_t j)
 {
-    uint32_t words[4];
-    bo_rng_words(&(bo_rng){seed, stream, 16 * group + j % 16}, 1, words);
-    return words[j / 16];
+    uint32_t bits[4];
+    bo_rng_words(&(bo_rng){seed, stream, 16 * group + j % 16}, 1, bits);
+    return bits[j / 16];
 }
 
-static void words_are_the_generators(void **state)
+static void values_are_the_generators(void **state)
 {
     (void)state;
     enum { GROUPS = 5 };
@@ -24,7 +24,7 @@ static void words_are_the_generators(void **state)
             out[GROUPS * BO_RANDOM_GROUP] = 77;
             table->random(seed, stream, firsts[f], GROUPS, out);
             for (size_t i = 0; i < GROUPS * BO_RANDOM_GROUP; i++)
-                assert_int_equal(out[i], word_of(seed, stream, firsts[f] + i / BO_RANDOM_GROUP, i % BO_RANDOM_GROUP));
+                assert_int_equal(out[i], value_of(seed, stream, firsts[f] + i / BO_RANDOM_GROUP, i % BO_RANDOM_GROUP));
             assert_int_equal(out[GROUPS * BO_RANDOM_GROUP], 77);
         }
     }
@@ -34,13 +34,13 @@ static void words_are_the_generators(void **state)
 static void sums(void **state)
 {
     (void)state;
-    enum { MOST = 100 };
-    float x[MOST];
+    enum { MAX = 100 };
+    float x[MAX];
     bo_rng rng = bo_rng_make(2, 2);
-    for (size_t i = 0; i < MOST; i++) x[i] = (float)(bo_rng_normal(&rng) * pow(10, (double)(i % 7)));
+    for (size_t i = 0; i < MAX; i++) x[i] = (float)(bo_rng_normal(&rng) * pow(10, (double)(i % 7)));
     FOR_EACH_TABLE(table)
     {
-        for (size_t n = 0; n <= MOST; n++) {
+        for (size_t n = 0; n <= MAX; n++) {
             double sum = 0, size = 0;
             for (size_t i = 0; i < n; i++) sum += (double)x[i], size += fabs((double)x[i]);
             assert_close(table->sum(n, x), sum, 2 * (double)n * 0x1p-53 * size);
@@ -51,7 +51,7 @@ static void sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_the_generators),
+        cmocka_unit_test(values_are_the_generators),
         cmocka_unit_test(sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

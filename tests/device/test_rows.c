@@ -38,7 +38,7 @@ static void renew_is_scale_then_multiply(void **state)
     }
 }
 
-static void rows_have_their_own_factors(void **state)
+static void rows_have_separate_factors(void **state)
 {
     (void)state;
     static float x[SIZE], y[SIZE];
@@ -89,7 +89,7 @@ static void wide_exponents_cancel(void **state)
     }
 }
 
-/* Sums of products in float32, whose order depends on n only: a row has the same bits alone and among others. */
+/* Sums of products in float32, whose order depends on n only: a row is bitwise equal alone and among other rows. */
 static void dots_of_few_rows(void **state)
 {
     (void)state;
@@ -122,8 +122,8 @@ static void dots_of_few_rows(void **state)
     }
 }
 
-/* Rows that do not fit in the first-level cache are multiplied by several lines at once: remaining lines and the end of
- * a row have the same sums. */
+/* Rows that do not fit in the first-level cache are multiplied by several lines together: remaining lines and the end
+ * of a row have the same sums. */
 static void dots_of_long_rows(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(renew_is_scale_then_multiply),
-        cmocka_unit_test(rows_have_their_own_factors),
+        cmocka_unit_test(rows_have_separate_factors),
         cmocka_unit_test(wide_exponents_cancel),
         cmocka_unit_test(dots_of_few_rows),
         cmocka_unit_test(dots_of_long_rows),

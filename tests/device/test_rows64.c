@@ -4,13 +4,13 @@
 #include <float.h>
 #include "isas.h"
 
-enum { MOST_ROWS = 9, WIDEST = 37, STRIDE = WIDEST + 2 };
+enum { MAX_ROWS = 9, WIDEST = 37, STRIDE = WIDEST + 2 };
 
 typedef struct operands {
-    double a[MOST_ROWS * STRIDE], x[STRIDE], y[MOST_ROWS + 1], w[MOST_ROWS], z[STRIDE];
+    double a[MAX_ROWS * STRIDE], x[STRIDE], y[MAX_ROWS + 1], w[MAX_ROWS], z[STRIDE];
 } operands;
 
-static operands make(void)
+static operands make_operands(void)
 {
     operands o;
     bo_rng rng = bo_rng_make(3, 2);
@@ -41,9 +41,9 @@ static void passes_are_as_defined(void **state)
     FOR_EACH_TABLE(table)
     {
         for (size_t n = 0; n <= WIDEST; n++)
-            for (size_t rows = 0; rows <= MOST_ROWS; rows++)
+            for (size_t rows = 0; rows <= MAX_ROWS; rows++)
                 for (int kind = 1; kind <= 3; kind++) {
-                    operands o = make(), expected = make();
+                    operands o = make_operands(), expected = make_operands();
                     define(&expected, rows, n, kind & 1, kind & 2);
                     if (kind == 1) table->dots64(rows, n, o.a, STRIDE, o.x, o.y);
                     if (kind == 2) table->combine64(rows, n, o.a, STRIDE, o.w, o.z);
@@ -59,10 +59,10 @@ static void rotations_are_as_defined(void **state)
     FOR_EACH_TABLE(table)
     {
         for (size_t n = 0; n <= WIDEST; n++)
-            for (size_t count = 0; count < MOST_ROWS; count++) {
-                operands o = make(), expected = make();
-                bo_rotation rotations[MOST_ROWS];
-                for (size_t i = 0; i < MOST_ROWS; i++)
+            for (size_t count = 0; count < MAX_ROWS; count++) {
+                operands o = make_operands(), expected = make_operands();
+                bo_rotation rotations[MAX_ROWS];
+                for (size_t i = 0; i < MAX_ROWS; i++)
                     rotations[i] = (bo_rotation){cos((double)i + 1), sin((double)i + 1)};
                 for (size_t i = 0; i < count; i++)
                     for (size_t j = 0; j < n; j++) {

@@ -1,5 +1,5 @@
-/* Kernels of numbers stored in fewer bits, for every instruction set: bfloat16 bit by bit, bytes with scales, and dot
- * products with both. */
+/* Kernels of narrow storage types, for every instruction set: bfloat16 bit by bit, bytes with scales, and dot products
+ * with both. */
 #include "testing.h"
 #include "isas.h"
 #include "device/cpu/tables.h"
@@ -20,7 +20,7 @@ static uint16_t nearest(float x)
     memcpy(&bits, &x, sizeof bits);
     uint16_t below = (uint16_t)(bits >> 16);
     double low = (double)from_bits(bits & 0xffff0000u), high = (double)from_bits((bits & 0xffff0000u) + 0x10000u);
-    if (isinf(high)) high = copysign(0x1p128, high); /* the next number beyond the maximum */
+    if (isinf(high)) high = copysign(0x1p128, high); /* the next value beyond the maximum */
     double down = fabs((double)x - low), up = fabs(high - (double)x);
     return (uint16_t)(below + (up < down || (up == down && below % 2 == 1)));
 }
@@ -99,7 +99,7 @@ static void bytes_are_scaled(void **state)
     }
 }
 
-/* Lines of n numbers: their values and their stored form. */
+/* Lines of n elements: their values and their stored form. */
 static size_t make_lines(const bo_kernels *table, size_t n, bool bytes, float *w, char *kept)
 {
     size_t stride = bytes ? bo_s8_line(n) : n * sizeof(uint16_t);
@@ -120,7 +120,7 @@ static size_t make_lines(const bo_kernels *table, size_t n, bool bytes, float *w
     return bytes ? stride : n;
 }
 
-/* Rows as float32, and for bytes as integers with scales that represent the same numbers. */
+/* Rows as float32, and for bytes as integers with scales that represent the same values. */
 static void make_rows(size_t n, bool bytes, float *x, int16_t *whole, float *scales)
 {
     bo_rng rng = bo_rng_make(n, bo_rng_stream("test.stored", 2));
@@ -134,8 +134,8 @@ static void make_rows(size_t n, bool bytes, float *x, int16_t *whole, float *sca
     }
 }
 
-/* Sums of n products in float32, with three more rounding errors for bytes; a row has the same bits alone and among
- * others. */
+/* Sums of n products in float32, with three more rounding errors for bytes; a row is bitwise equal alone and among
+ * other rows. */
 static void check_dots(const bo_kernels *table, size_t n, bool bytes)
 {
     enum { LDO = LINES + 2 };
@@ -149,7 +149,7 @@ static void check_dots(const bo_kernels *table, size_t n, bool bytes)
     size_t rows = n % (ROWS + 1), lines = n % (LINES + 1), ldw = make_lines(table, n, bytes, w, kept.bytes);
     make_rows(n, bytes, x, whole, scales);
     for (size_t i = 0; i < ROWS * LDO; i++) out[i] = -77;
-    for (size_t r = 0; r <= rows; r++) { /* all at once, then each alone */
+    for (size_t r = 0; r <= rows; r++) { /* all together, then each alone */
         size_t first = r ? (r - 1) * PADDED : 0;
         float *to = r ? alone : out;
         if (bytes)
@@ -183,9 +183,9 @@ static void dots_of_few_rows(void **state)
     }
 }
 
-enum { WIDE = 37 * BO_S4_GROUP }; /* numbers of the longest line of codes */
+enum { WIDE = 37 * BO_S4_GROUP }; /* elements of the longest line of codes */
 
-/* Lines of random codes with scales; w receives their numbers. */
+/* Lines of random codes with scales; w receives their values. */
 static size_t make_codes(size_t n, float *w, uint8_t *kept)
 {
     static const int8_t values[] = {BO_S4_VALUES};
@@ -201,8 +201,8 @@ static size_t make_codes(size_t n, float *w, uint8_t *kept)
         for (size_t i = 0; i < n; i++) {
             size_t g = i / BO_S4_GROUP, inside = i % BO_S4_GROUP;
             size_t block = g / 16 * 16, wide = bo_s4_groups(n) - block < 16 ? bo_s4_groups(n) - block : 16;
-            size_t word = inside % 16 / 4; /* words of a block are interleaved */
-            uint8_t pair = line[block * BO_S4_BYTES + 4 * (word * wide + g - block) + inside % 4];
+            size_t quad = inside % 16 / 4; /* quads of a block are interleaved */
+            uint8_t pair = line[block * BO_S4_BYTES + 4 * (quad * wide + g - block) + inside % 4];
             float scale = (g % 2 ? -0.0625f : 0.0625f) * (float)(g + j + 1);
             w[j * WIDE + i] = scale * values[inside < BO_S4_BYTES ? pair & 15 : pair >> 4];
         }

@@ -3,8 +3,8 @@
 #include "testing.h"
 #include "isas.h"
 
-enum { MOST = 83, ENTRIES = MOST * (MOST + 1) / 2 };
-static const float head = 0.3f, diagonal = 0.7f, other = 1.4f;
+enum { MAX = 83, ENTRIES = MAX * (MAX + 1) / 2 };
+static const float head = 0.3f, diagonal = 0.7f, off_diagonal = 1.4f;
 
 static void normals(size_t count, uint64_t seed, float *x)
 {
@@ -22,7 +22,7 @@ static float *exactly(size_t count, const float *x)
 
 static double factor(size_t i, size_t j)
 {
-    return (double)(j > i ? other : i ? diagonal : head);
+    return (double)(j > i ? off_diagonal : i ? diagonal : head);
 }
 
 static void check_forward(const bo_kernels *table, size_t n, const float *a, const float *t)
@@ -30,7 +30,7 @@ static void check_forward(const bo_kernels *table, size_t n, const float *a, con
     size_t entries = n * (n + 1) / 2, at = 0;
     float *out = malloc((entries + 1) * sizeof *out);
     out[entries] = -77;
-    table->triangle(n, a, t, head, diagonal, other, out);
+    table->triangle(n, a, t, head, diagonal, off_diagonal, out);
     for (size_t i = 0; i < n; i++)
         for (size_t j = i; j < n; j++, at++) {
             double expected = factor(i, j) * (double)a[i] * (double)t[j];
@@ -43,11 +43,11 @@ static void check_forward(const bo_kernels *table, size_t n, const float *a, con
 }
 
 /* da and dt start with `start`. A sum of n terms of three factors plus the start: n + 4 rounding errors of the
- * magnitudes, twice for the diagonal, which uses the factor of the others. */
+ * magnitudes, twice for the diagonal, which uses the off-diagonal factor. */
 static void check_backward(const bo_kernels *table, size_t n, const float *a, const float *t, const float *g,
                            const float *start, bool one)
 {
-    double da[MOST], dt[MOST], size_a[MOST], size_t_[MOST];
+    double da[MAX], dt[MAX], size_a[MAX], size_t_[MAX];
     float *found_a = exactly(n, start), *found_t = one ? found_a : exactly(n, start);
     for (size_t i = 0; i < n; i++) {
         da[i] = dt[i] = (double)start[i];
@@ -57,11 +57,11 @@ static void check_backward(const bo_kernels *table, size_t n, const float *a, co
         for (size_t j = i; j < n; j++, at++) {
             double across = factor(i, j) * (double)g[at] * (double)t[j],
                    down = factor(i, j) * (double)g[at] * (double)a[i];
-            double more = (double)other / factor(i, j);
+            double more = (double)off_diagonal / factor(i, j);
             da[i] += across, size_a[i] += (1 + 2 * more) * fabs(across);
             dt[j] += down, size_t_[j] += (1 + 2 * more) * fabs(down);
         }
-    table->triangle_back(n, a, t, head, diagonal, other, g, found_a, found_t);
+    table->triangle_back(n, a, t, head, diagonal, off_diagonal, g, found_a, found_t);
     for (size_t i = 0; i < n; i++) {
         double limit = (double)(n + 4) * 0x1p-24;
         double expected = one ? da[i] + dt[i] - (double)start[i] : da[i], size = size_a[i] + (one ? size_t_[i] : 0);
@@ -77,16 +77,16 @@ static void check_backward(const bo_kernels *table, size_t n, const float *a, co
 static void products_without_repeats(void **state)
 {
     (void)state;
-    float *g = malloc(ENTRIES * sizeof *g), a[MOST], t[MOST], start[MOST];
-    normals(MOST, 1, a), normals(MOST, 2, t), normals(MOST, 3, start), normals(ENTRIES, 4, g);
+    float *g = malloc(ENTRIES * sizeof *g), a[MAX], t[MAX], start[MAX];
+    normals(MAX, 1, a), normals(MAX, 2, t), normals(MAX, 3, start), normals(ENTRIES, 4, g);
     FOR_EACH_TABLE(table)
     {
-        for (size_t n = 0; n <= MOST; n++) {
-            float *own_a = exactly(n, a), *own_t = exactly(n, t), *own_g = exactly(n * (n + 1) / 2, g);
-            check_forward(table, n, own_a, own_t);
-            check_backward(table, n, own_a, own_t, own_g, start, false);
-            check_backward(table, n, own_a, own_t, own_g, start, true);
-            free(own_a), free(own_t), free(own_g);
+        for (size_t n = 0; n <= MAX; n++) {
+            float *exact_a = exactly(n, a), *exact_t = exactly(n, t), *exact_g = exactly(n * (n + 1) / 2, g);
+            check_forward(table, n, exact_a, exact_t);
+            check_backward(table, n, exact_a, exact_t, exact_g, start, false);
+            check_backward(table, n, exact_a, exact_t, exact_g, start, true);
+            free(exact_a), free(exact_t), free(exact_g);
         }
     }
     free(g);

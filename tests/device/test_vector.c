@@ -246,22 +246,22 @@ static void quantize_rounds_to_the_nearest_byte(void **state)
                              2147483648.0f};
     const int expected[] = {0,   2,    2,   0,    -2, -2, 126, -126, 127, 127, 127, -127, -127, 127, -127,
                             127, -127, 127, -127, 0,  0,  0,   0,    0,   0,   0,   126,  96,   127};
-    enum { SPECIAL = sizeof special / sizeof *special, MOST = 70 };
+    enum { SPECIAL = sizeof special / sizeof *special, MAX = 70 };
     assert_int_equal(sizeof expected / sizeof *expected, SPECIAL);
     FOR_EACH_TABLE(table)
     {
-        int8_t q[MOST + 2];
+        int8_t q[MAX + 2];
         table->quantize(SPECIAL, 1.0f, special, q);
         for (size_t i = 0; i < SPECIAL; i++) assert_int_equal(q[i], expected[i]);
-        for (size_t i = 0; i < SPECIAL; i++) { /* a single number, handled by the tail code */
+        for (size_t i = 0; i < SPECIAL; i++) { /* a single element, handled by the tail code */
             table->quantize(1, 1.0f, special + i, q);
             assert_int_equal(q[0], expected[i]);
         }
         float infinite = INFINITY;
         table->quantize(1, 0.0f, &infinite, q);
         assert_int_equal(q[0], 0);
-        for (size_t n = 0; n <= MOST; n++) {
-            float x[MOST + 1], scale = n % 2 ? 90.0f : -0.37f;
+        for (size_t n = 0; n <= MAX; n++) {
+            float x[MAX + 1], scale = n % 2 ? 90.0f : -0.37f;
             bo_rng rng = bo_rng_make(n, 6);
             for (size_t i = 0; i < n; i++) x[i + 1] = (float)bo_rng_normal(&rng) * (n % 2 ? 1.0f : 300.0f);
             memset(q, 55, sizeof q);

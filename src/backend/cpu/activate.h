@@ -1,4 +1,4 @@
-/* Activations of UNARY, GLU and losses: kernels by function number, applied to one strip of numbers at a time. */
+/* Activations of UNARY, GLU and losses: kernels by function number, applied to one strip of elements at a time. */
 #ifndef BO_BACKEND_CPU_ACTIVATE_H
 #define BO_BACKEND_CPU_ACTIVATE_H
 

@@ -1,6 +1,6 @@
 /* Sum, mean or maximum over the neighbors of each node. Every edge has a weight (1 for a sum, 1 / number of edges for a
  * mean, 0 for a dropped edge), so that sum and mean are a product with a sparse matrix, and backward is a product with
- * its transpose, whose rows are found by counting. Each row is summed by one task in the order of the edges. */
+ * its transpose, built by a counting sort. One task sums each row in edge order. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
@@ -8,13 +8,13 @@
 #include "../shapes.h"
 #include "../../base/rng.h"
 
-/* The inputs by name, and pieces of scratch memory. */
+/* The inputs by name, and pieces of workspace. */
 typedef struct graph {
     bo_aggregate_kind kind;
-    size_t nodes, targets, edges, columns; /* edges: number of edges that first[] refers to */
+    size_t nodes, targets, edges, columns; /* edges: number of edges in first[] */
     const int32_t *first, *neighbors;
     float *weight;                /* per edge */
-    int32_t *begin, *edge, *into; /* backward: edges of source j are edge[begin[j]] …, each into a target */
+    int32_t *begin, *edge, *into; /* backward: the edges of source j are edge[begin[j]] …; each has a target */
 } graph;
 
 static size_t padded(size_t count)
@@ -94,8 +94,8 @@ static void weigh_edges(const bo_kernels *kernels, const bo_op_call *call, const
     }
 }
 
-/* Transposes by counting: begin[j + 2] counts the edges of j; prefix sums give the start of j in begin[j + 1]; placing
- * the edges advances it to the start of j + 1. */
+/* Transposes the graph by a counting sort: begin[j + 2] counts the edges of j; prefix sums give the start of j in
+ * begin[j + 1]; placing the edges advances it to the start of j + 1. */
 static void transpose_edges(const graph *g)
 {
     memset(g->begin, 0, (g->nodes + 2) * sizeof *g->begin);
@@ -124,7 +124,7 @@ static void sum_block(const bo_cpu_block *block)
     }
 }
 
-/* `which`, if needed: the edge of the maximum, -1 if there is none. */
+/* `which`, if not NULL: the edge with the maximum, or -1 for a node without edges. */
 static void max_block(const bo_cpu_block *block)
 {
     const graph g = graph_of(block->call);

@@ -29,8 +29,8 @@ static long double scaled(long double turns, const bo_rope_scaling *s)
     return (1 - share) * slow + share * turns;
 }
 
-/* A position takes 31 of the 53 bits of a double, so `high` may have 22, relative to its frequency. Frequencies are a
- * geometric series; long double keeps their products exact to double. */
+/* A position uses 31 of the 53 bits of a double, which leaves 22 bits for `high`, relative to its frequency.
+ * Frequencies are a geometric series; long double keeps their products exact to double. */
 void bo_angles_part(size_t width, double base, const bo_rope_scaling *scaling, size_t first, size_t count, double *high,
                     double *low)
 {

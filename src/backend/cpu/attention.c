@@ -19,7 +19,7 @@ size_t bo_attention_keys(const bo_op_call *call)
     return a->queries_only ? 0 : call->in[1].rows;
 }
 
-/* Adds the sequences of the source, as many as the stream has. */
+/* Adds the source sequences. Their number must equal the number of target sequences. */
 static bo_status add_keys(bo_context *context, const bo_op_call *call, bo_attention_shape *out)
 {
     const bo_sequences source = bo_attention_source(call);
@@ -59,7 +59,7 @@ static bool is_step(const bo_op_call *call, const bo_attention_shape *shape)
     return shape->sequences == call->in[0].rows;
 }
 
-/* Returns the states of the layer, one per sequence; NULL: none. */
+/* Returns the states of the layer, one per sequence, or NULL. */
 static void *const *states_of(const bo_op_call *call, const bo_attention_shape *shape)
 {
     bo_sequences sequences = bo_attention_stream(call);
@@ -67,7 +67,7 @@ static void *const *states_of(const bo_op_call *call, const bo_attention_shape *
     return call->pass->states + sequences.layer * shape->sequences;
 }
 
-/* The place of the layer's first sequence in the arrays of a pass on consecutive segments. */
+/* The index of the layer's first sequence in the arrays of a pass on consecutive segments. */
 static size_t state_index(const bo_op_call *call, const bo_attention_shape *shape)
 {
     return ((const bo_attention_attributes *)call->attributes)->layer * shape->sequences;
@@ -95,8 +95,8 @@ static bo_attention_inputs inputs_of(const bo_op_call *call)
     return in;
 }
 
-/* Attention overwrites gradients, so those to be added go through scratch memory, one input after the other. Returns
- * the floats of the inputs before this one. */
+/* Attention overwrites gradients, so gradients to be accumulated are written to the workspace first, input by input.
+ * Returns the floats of the inputs before this one. */
 static size_t added_before(const bo_op_call *call, size_t input)
 {
     size_t floats = 0;
@@ -155,7 +155,7 @@ bo_attention_workspace bo_attention_workspace_of(bo_context *context, const bo_o
 /* ---- operation --------------------------------------------------------------------------------------------------- */
 
 /* Adds q and k to the calibration, except in a repeated forward, if there are no keys, or for a second attention of the
- * same layer (that of a teacher). */
+ * same layer (a teacher's). */
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating)
 {
     const bo_attention_attributes *a = call->attributes;
@@ -202,7 +202,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
     return attend(context, call, &shape, &in, states, &workspace.work);
 }
 
-/* The gradients of inputs, and of the initial states if the pass wants them. */
+/* Computes the gradients of the inputs, and of the initial states if the pass requests them. */
 static bo_status attend_back(bo_context *context, const bo_op_call *call, const bo_attention_shape *shape,
                              const bo_attention_inputs *in, bo_attention_gradients *gradients, bo_work *work)
 {

@@ -1,10 +1,10 @@
 /* Cross attention of kinds that read keys one after the other (gates, windows, GLA, DELTA, RIDGE), as two calls of
- * attention. Keys without queries give states; queries without keys read them. Backward runs in the opposite order,
- * with the gradients of the states in between. */
+ * attention. The first call has keys without queries and writes states; the second has queries without keys and reads
+ * them. Backward runs in reverse order and passes the gradients of the states between the calls. */
 #include "attention.h"
 #include "../../attention/given.h"
 
-/* The data that forward saves for backward: those of both calls, and the states in between. */
+/* The data that forward saves for backward: the data of both calls, and the states between them. */
 typedef struct saved_data {
     void *reading, *querying;
     char *states;
@@ -90,7 +90,7 @@ static bo_attention_inputs querying_inputs(bo_attention_inputs in)
     return in;
 }
 
-/* Sets the first `sequences` entries of workspace->states to consecutive pieces of memory. */
+/* Points the first `sequences` entries of workspace->states to consecutive parts of `memory`. */
 static void **place(void **states, size_t sequences, char *memory, size_t each)
 {
     for (size_t s = 0; s < sequences; s++) states[s] = memory + s * each;
@@ -116,8 +116,8 @@ bo_status bo_attention_read(bo_context *context, const bo_op_call *call, const b
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Both calls compute a gradient of every parameter. That of reading is written to separate memory and then added to the
- * other. */
+/* Both calls compute a gradient of every parameter. Points the parameter gradients of the reading call to separate
+ * memory; add_parameters adds them later. */
 static void redirect_parameters(const bo_op_call *call, bo_attention_gradients *reading, float *workspace)
 {
     const bo_attention_attributes *a = call->attributes;

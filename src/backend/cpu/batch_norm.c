@@ -1,5 +1,5 @@
 /* Batch normalization (1502.03167): y = gain ∘ x̂ + bias, x̂ = (x - mean) r, r = 1 / √(variance + ε), per column over
- * the rows. In training, mean and variance are those of the batch (two passes, in double), and they update the running
+ * the rows. In training, mean and variance are computed from the batch (two passes, in double) and update the running
  * values: running = (1 - momentum) running + momentum · batch, with the unbiased variance. In evaluation, the running
  * values are used.
  *
@@ -14,11 +14,11 @@
 /* STRIP: columns at a time */
 enum { X = 0, GAIN = 1, BIAS = 2, MEAN = 3, VARIANCE = 4, INPUTS = 5, STRIP = BO_SIZE(128, 4) };
 
-/* A call as seen by its blocks: blocks of rows write their sums to `sums`, two rows of columns each. */
+/* A call. Each block of rows writes two rows of column sums to `sums`. */
 typedef struct batch {
     size_t rows, columns, each, blocks;
     const float *x, *gain, *bias;
-    float *mean, *rate; /* mean and r of x̂: saved, or in scratch memory if nothing is saved */
+    float *mean, *rate; /* mean and r of x̂: saved, or in workspace if nothing is saved */
     double *sums;
 } batch;
 
@@ -168,7 +168,7 @@ static void gradient_sums_block(const bo_cpu_block *block)
     }
 }
 
-/* Adds the sums of all blocks into those of the first block: [0] level, [1] along. */
+/* Adds the sums of all blocks to the sums of the first block: [0] level, [1] along. */
 static void gather(const batch *b)
 {
     for (size_t which = 0; which < 2; which++)

@@ -1,5 +1,5 @@
-/* Operations in fixed blocks of items (rows, or single numbers). Each block is a task, and its result depends neither
- * on the number of threads nor on the order. */
+/* Operations in fixed blocks of items (rows or single elements). Each block is a task, whose result does not depend on
+ * the number of threads or the execution order. */
 #ifndef BO_BACKEND_CPU_BLOCKS_H
 #define BO_BACKEND_CPU_BLOCKS_H
 
@@ -49,8 +49,8 @@ bool bo_backward_is_zero(const bo_op_call *call);
  * needed. */
 void bo_hand_back(bo_context *context, const bo_op_call *call, size_t input);
 
-/* Checks that all indices (an int32 operand) are in [0, count), otherwise fails with BO_INVALID and the first that is
- * not. `what` of `op` is part of the message. */
+/* Checks that all indices (an int32 operand) are in [0, count), else returns BO_INVALID and reports the first bad
+ * index. `what` of `op` is part of the message. */
 bo_status bo_indices_check(bo_context *context, const bo_tensor *indices, size_t count, const char *op,
                            const char *what);
 

@@ -12,7 +12,7 @@ typedef struct bo_cell_step {
     const float *x, *bias;
     float *product;       /* U h_(t-1); is overwritten */
     float *kept;          /* data for the gradient */
-    float *hidden, *cell; /* h and, for LSTM, c of the token before; overwritten by those of this token */
+    float *hidden, *cell; /* h and, for LSTM, c of the previous token; overwritten with the values of this token */
 } bo_cell_step;
 
 /* The gradient of one token. Rows of the token before the first are zeros. */
@@ -23,16 +23,16 @@ typedef struct bo_cell_back {
     const float *hidden_before, *kept_before; /* of the token before */
     const float *dout;
     const float *back; /* gradient through U from the token after */
-    float *carry;      /* other gradients from the token after; set to those for the token before */
+    float *carry;      /* other gradients from the next token; replaced by the gradients for the previous token */
     float *dproduct;   /* gradient of U h + b */
-    float *dx;         /* equal to dproduct if the cell has the same gradient for both */
-    float *work;       /* scratch memory for h numbers */
+    float *dx;         /* equals dproduct if the cell has one gradient for both */
+    float *work;       /* workspace of h floats */
 } bo_cell_back;
 
 typedef struct bo_recurrent_cell {
     size_t gates;  /* g: x has g h columns */
-    size_t kept;   /* saved numbers per token, divided by h */
-    size_t states; /* numbers of a state, divided by h */
+    size_t kept;   /* saved floats per token, divided by h */
+    size_t states; /* floats of a state, divided by h */
     bool apart;    /* dx differs from dproduct */
     void (*step)(const bo_cell_step *s);
     void (*back)(const bo_cell_back *s);

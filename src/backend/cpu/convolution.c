@@ -28,7 +28,7 @@ static bool is_place_by_place(const bo_grid *w)
     return true;
 }
 
-/* Returns the whole call, with all sequences at once, if the pass does not specify sequences. */
+/* Returns the whole call with all sequences, if the pass does not specify sequences. */
 static bo_convolving whole_of(const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
@@ -175,7 +175,7 @@ static void remember(const bo_convolving *c, float *memory)
     memcpy(memory + kept * width, c->x + (length - fresh) * width, fresh * width * sizeof *memory);
 }
 
-/* Returns the floats of scratch memory before those of the threads. */
+/* Returns the floats of the shared workspace, which precedes the workspaces of the threads. */
 static size_t panels_of(const bo_convolving *c)
 {
     return bo_is_depthwise(c) ? bo_round_up(bo_weight_floats(c), 16) : bo_panel_floats(c->taps * c->in, c->out);
@@ -342,7 +342,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* Two operations per number of a window. */
+/* Two FLOPs per element of a window. */
 static double operations(bo_context *context, const bo_op_call *call)
 {
     (void)context;

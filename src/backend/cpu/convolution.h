@@ -6,8 +6,8 @@
 #include "correlation.h"
 #include "../sequences.h"
 
-/* A call, or the part of it for one sequence of a pass. Addresses are NULL before memory is allocated. Invariant:
- * windows are resolved, and their size is that of every image. */
+/* A call, or its part for one sequence of a pass. Addresses are NULL before memory is allocated. Invariant: windows are
+ * resolved, and their size equals the size of every image. */
 typedef struct bo_convolving {
     bo_grid windows;
     size_t images, places[2];     /* number of images; pixels of y per image */
@@ -17,7 +17,7 @@ typedef struct bo_convolving {
     const float *memory; /* windows.before[1] rows before x; NULL: zeros */
     float scale;         /* scale of the weight */
     bool add;            /* add to dx */
-    size_t blocks;       /* number of blocks for the gradient of the weight; the same for all parts of a call */
+    size_t blocks;       /* number of blocks of the weight gradient; equal for all parts of a call */
 } bo_convolving;
 
 /* True for depthwise convolution, which uses elementwise products instead of matrix products. */
@@ -26,14 +26,14 @@ static inline bool bo_is_depthwise(const bo_convolving *c)
     return c->in == 1 && c->out == 1;
 }
 
-/* Returns the number of floats of the weight, and of its gradient. */
+/* Returns the number of floats of the weight and its gradient. */
 static inline size_t bo_weight_floats(const bo_convolving *c)
 {
     return c->groups * c->out * c->taps * c->in;
 }
 
-/* The gradient of the weight. Blocks of tiles of y are summed in `sums` (c->blocks times the floats of the weight),
- * which the first part of a call writes and the others (`begun`) add to; then the sums are written to dw. `workspaces`:
+/* The weight gradient. Blocks of tiles of y are summed in `sums` (c->blocks times the floats of the weight). The first
+ * part of a call writes `sums`, later parts (`begun`) add to it, and finally the sums are written to dw. `workspaces`:
  * bo_weight_gradient_workspace floats per thread. */
 size_t bo_weight_gradient_blocks(const bo_convolving *c, size_t rows);
 size_t bo_weight_gradient_workspace(const bo_convolving *c);

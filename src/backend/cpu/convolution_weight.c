@@ -9,7 +9,7 @@
 enum {
     MAX_BLOCKS = 8,
     BLOCK_PLACES = BO_SIZE(256, 8),      /* minimum pixels per block, compared with the cost of its sums */
-    SUMS_FLOATS = BO_SIZE(1 << 21, 256), /* maximum floats of the sums of all blocks; at least one block is used */
+    SUMS_FLOATS = BO_SIZE(1 << 21, 256), /* floats of the sums of all blocks; at least one block is used */
     TASK_LINES = BO_SIZE(1536, 8),       /* maximum lines of the product per task */
     TILE_PLACES = BO_SIZE(448, 16),      /* maximum number of products summed in registers */
     MIN_PLACES = BO_SIZE(64, 8),         /* pixels per tile if its patch … */
@@ -43,7 +43,7 @@ static void reach(const bo_convolving *c, const size_t places[2], size_t extent[
     extent[1] = (places[1] - 1) * c->windows.stride[1] + c->windows.kernel[1];
 }
 
-/* Returns the floats between consecutive images of a tile in scratch memory: a multiple of the stride, so that rows are
+/* Returns the floats between consecutive images of a tile in workspace: a multiple of the stride, so that rows are
  * evenly spaced across images. */
 static size_t image_floats(const bo_convolving *c, const tiling *t)
 {
@@ -64,7 +64,7 @@ static tiling tiling_of(const bo_convolving *c)
     return t;
 }
 
-/* Returns the floats of the scratch memory for x; that for dy follows. */
+/* Returns the floats of the workspace for x; that for dy follows. */
 static size_t patch_floats(const bo_convolving *c)
 {
     tiling t = tiling_of(c);
@@ -129,7 +129,7 @@ static const float *patch_of(const weight_job *job, const weight_target *target,
     return target->workspace;
 }
 
-/* Returns `columns` columns of dy, copied to contiguous memory if they are far apart: *pitch between pixels, *row
+/* Returns `columns` columns of dy, copied to contiguous memory if the rows of dy are long: *pitch between pixels, *row
  * between rows. */
 static const float *dy_of(const weight_job *job, const tile *t, size_t column, size_t columns, float *workspace,
                           size_t *pitch, size_t *row)
@@ -198,7 +198,7 @@ void bo_weight_gradient_add(bo_context *context, const bo_convolving *c, bool be
 
 /* ---- sum of the blocks ------------------------------------------------------------------------------------------- */
 
-/* For each of `groups` groups: lines of `columns` floats, whose transpose is the gradient. */
+/* For each of `groups` groups: lines of `columns` floats; their transpose is the gradient. */
 typedef struct end_job {
     size_t blocks, floats, lines, columns, tasks; /* tasks: per group */
     const float *sums;

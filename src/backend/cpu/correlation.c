@@ -54,7 +54,7 @@ static void begin_row(const bo_correlation *c, size_t places, float *y)
 
 /* A part of the depth for some columns. */
 typedef struct depth_part {
-    size_t u, runs, p, k; /* rows of the kernel from u; k numbers of each from number p */
+    size_t u, runs, p, k; /* kernel rows from u on; k elements of each from element p on */
     size_t column;
     bool add;
 } depth_part;

@@ -2,9 +2,9 @@
  * channels, y(i, j) = Σ_uv x(i step + first + u, j step + first + v) w(u, v), where w(u, v) is a matrix of channels x
  * columns.
  *
- * The pixels under a row of the kernel are contiguous, so a row of y is a sum of products of matrices in place with the
- * rows of the kernel (bo_kernels.multiply_runs). Only the kernel is packed, and only images with a border are copied,
- * one patch at a time. */
+ * The pixels under a row of the kernel are contiguous, so a row of y is a sum of matrix products of the image, in
+ * place, with the rows of the kernel (bo_kernels.multiply_runs). Only the kernel is packed, and only images with a
+ * border are copied, one patch at a time. */
 #ifndef BO_BACKEND_CPU_CORRELATION_H
 #define BO_BACKEND_CPU_CORRELATION_H
 
@@ -32,7 +32,7 @@ static inline size_t bo_panel_floats(size_t depth, size_t columns)
     return (columns + BO_PANEL - 1) / BO_PANEL * BO_PANEL * depth;
 }
 
-/* Returns the floats of scratch memory per thread. */
+/* Returns the floats of workspace per thread. */
 size_t bo_correlation_workspace(const bo_correlation *correlation);
 void bo_correlate(bo_context *context, const bo_correlation *correlation, float *workspaces);
 

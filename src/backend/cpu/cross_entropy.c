@@ -1,9 +1,10 @@
-/* Cross-entropy of softmax(scale x Wᵀ + b), in blocks of rows whose logits take a few megabytes. A run with gradients
- * computes the logits once: they are replaced in place by their gradient, p - e_target, from which dx, dW
- * and db are computed before the next block.
+/* Cross-entropy of softmax(scale x Wᵀ + b), in blocks of rows of a few megabytes of logits. A run with gradients
+ * computes the logits once: they are replaced in place by their gradient, p - e_target, from which dx, dW and db are
+ * computed before the next block.
  *
- * With a teacher, a block has the logits of both. Their rows are multiplied as one matrix, so that W is packed once and
- * equal rows get equal bits: the divergence of a student that equals its teacher is exactly 0. */
+ * With a teacher, a block has the logits of student and teacher. Their rows are multiplied as one matrix, so W is
+ * packed once, and equal rows have bitwise equal logits: the divergence of a student that equals its teacher is exactly
+ * 0. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -14,13 +15,13 @@
 #include "../../math/panel.h"
 
 enum {
-    /* bytes of logits of the student, and as many of a teacher: the rows of a block share the packing of W, which costs
+    /* bytes of student logits; a teacher adds the same number. The rows of a block share the packing of W, which costs
      * more than a cache miss, and the logits of one task stay in cache */
     BLOCK_BYTES = 16 << 20,
     MIN_ROWS = 32,
     MAX_ROWS = 2048,
     TASK_FLOATS = 1 << 14, /* floats of logits per task */
-    SUM_LENGTH = 1024,     /* exponentials summed in float32 at a time, then in float64 */
+    SUM_LENGTH = 1024,     /* exponentials per float32 partial sum; partial sums are added in float64 */
 };
 
 /* One block of rows. */
@@ -32,8 +33,8 @@ typedef struct job {
     bool gradients;
     double scale, dmean; /* scale of the logits; gradient of the loss through the mean */
     double smoothing;
-    double teacher; /* weight of the divergence from the teacher, whose logits follow those of the block; 0: none */
-    const float *dlosses; /* additional gradients per row; NULL: none */
+    double teacher; /* weight of the divergence from the teacher, whose logits follow the student's; 0: no teacher */
+    const float *dlosses; /* additional gradients per row, or NULL */
     const float *bias;    /* NULL: none */
 } job;
 
@@ -59,8 +60,8 @@ static double scale_of(const bo_op_call *call)
     return attributes->scale != 0 ? attributes->scale : 1.0;
 }
 
-/* Returns the rows per block, if possible a multiple of the run length of the sums of dW. W is packed for each block,
- * which takes a larger share of the time in bfloat16, so blocks are larger. */
+/* Returns the rows per block, if possible a multiple of the run length of the sums of dW. Each block packs W, which is
+ * a larger share of the time in bfloat16, so bfloat16 blocks are larger. */
 static size_t block_rows(const bo_context *context, const bo_op_call *call)
 {
     size_t bytes = bo_context_precision(context) == BO_PRECISION_BFLOAT16 ? 4 * (size_t)BLOCK_BYTES : BLOCK_BYTES;
@@ -77,8 +78,8 @@ static size_t logit_floats(const bo_context *context, const bo_op_call *call)
     return bo_padded(distributions(call) * block_rows(context, call) * call->in[1].rows);
 }
 
-/* Returns the floats of the rows of student and teacher, one below the other; 0 without a teacher. They follow the
- * logits; the memory of the products follows them. */
+/* Returns the floats of the stacked rows of student and teacher; 0 without a teacher. They follow the logits, and the
+ * GEMM workspace follows them. */
 static size_t stacked_floats(const bo_context *context, const bo_op_call *call)
 {
     return teacher_of(call) > 0 ? bo_padded(distributions(call) * block_rows(context, call) * call->in[0].columns) : 0;
@@ -142,9 +143,9 @@ typedef struct pair_sums {
     double along;            /* Σ exp(t_j) (t_j - l_j) */
 } pair_sums;
 
-/* Replaces the logits of student and teacher by the exponentials in the sums. The maxima are subtracted before the
- * difference is taken, as in the exponentials: the rounding of l and t is then that of the logits, to which small
- * divergences are insensitive. */
+/* Replaces the logits of student and teacher by their exponentials and returns the sums. The maxima are subtracted
+ * before the difference, as in the exponentials: l and t then have the rounding errors of the logits, which hardly
+ * affect small divergences. */
 static pair_sums exponentiate_pair(const job *j, float top, float teacher_top, float *logits, float *teacher)
 {
     float difference[SUM_LENGTH];
@@ -162,8 +163,8 @@ static pair_sums exponentiate_pair(const job *j, float top, float teacher_top, f
     return sums;
 }
 
-/* row_loss with a teacher. KL(p' | p) = Σ_j p'_j (log p'_j - log p_j) = Σ_j p'_j (t_j - l_j) - log Σ exp(t_j) + log Σ
- * exp(l_j). The gradients are p - (1 - α) e_target - α p'. */
+/* The loss of a row with a teacher. KL(p' | p) = Σ_j p'_j (log p'_j - log p_j) = Σ_j p'_j (t_j - l_j) - log Σ exp(t_j)
+ * + log Σ exp(l_j). The gradients are p - (1 - α) e_target - α p'. */
 static void distilled_row_loss(const job *j, size_t index)
 {
     float *logits = j->logits + index * j->vocabulary, *teacher = logits + j->rows * j->vocabulary;

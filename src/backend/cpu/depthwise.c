@@ -10,7 +10,7 @@ typedef struct depthwise_job {
     const float *turned;
     float *sums;
     bool begun;
-    size_t channels, places; /* places: pixels per block */
+    size_t channels, places; /* places: number of pixels per block */
 } depthwise_job;
 
 static depthwise_job job_of(bo_context *context, const bo_convolving *c, const float *turned)
@@ -69,7 +69,7 @@ void bo_depthwise_forward(bo_context *context, const bo_convolving *c, const flo
     bo_parallel(context, bo_block_count(c->images * c->places[0] * c->places[1], job.places), forward_task, &job);
 }
 
-/* Returns the window along an axis whose tap `tap` is at this pixel; the number of windows: none. */
+/* Returns the window along an axis whose tap `tap` is at this pixel, or the number of windows if no window has it. */
 static size_t window_at(const bo_convolving *c, size_t axis, size_t at, size_t tap)
 {
     size_t from = at + c->windows.before[axis];

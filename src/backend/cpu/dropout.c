@@ -1,5 +1,5 @@
-/* x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise, per element. Element e uses random word e of
- * a stream, so that backward draws the same mask as forward. Outside training: x. */
+/* x m / (1 - rate), where m is 0 with probability `rate` and 1 else, per element. Element e uses random value e of a
+ * stream, so backward draws the same mask as forward. In evaluation: x. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"

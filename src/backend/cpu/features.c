@@ -1,5 +1,5 @@
-/* φ(x), one block of rows per task, each in the scratch memory of its worker. Frequencies are constant, so backward
- * only computes dx. */
+/* φ(x), one block of rows per task, each in the workspace of its worker. Frequencies are constant, so backward only
+ * computes dx. */
 #include "cpu.h"
 #include "blocks.h"
 #include "../shapes.h"
@@ -11,7 +11,7 @@ typedef struct job {
     const bo_op_call *call;
     const bo_features *features;
     size_t dim, count;              /* columns of x and of φ */
-    size_t block_bytes, per_worker; /* bytes of the scratch memory of φ, and of it with the gradient to be added */
+    size_t block_bytes, per_worker; /* bytes of the workspace of φ, and of it with the gradient to be added */
 } job;
 
 static job job_of(const bo_op_call *call)
@@ -29,7 +29,7 @@ static size_t rows_of(const job *j, size_t index)
     return rest < ROWS ? rest : ROWS;
 }
 
-/* The scratch memory of a worker; NULL: the map needs none. */
+/* The workspace of a worker; NULL: the map needs no workspace. */
 static char *scratch_of(const job *j, int worker)
 {
     return j->per_worker ? (char *)j->call->scratch + (size_t)worker * j->per_worker : NULL;

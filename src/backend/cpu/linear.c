@@ -14,7 +14,7 @@ enum { MAX_WEIGHTS = 4 };
 typedef struct linear {
     size_t rows, columns; /* of x */
     size_t weights;
-    const bo_tensor *weight, *bias, *residual; /* weight and bias: the first of each; NULL: none */
+    const bo_tensor *weight, *bias, *residual; /* weight and bias: the first tensor of each, or NULL */
     size_t first_bias, place_of_residual;
     float scale, keep;
 } linear;

@@ -1,6 +1,6 @@
 /* Mean losses over elements or rows of a prediction p against a target t, and the relative squared error of p. Sums are
- * in double: per block into scratch memory, then over the blocks in order. Backward computes both gradients, times that
- * of the loss. */
+ * in double: first per block in the workspace, then over the blocks in order. Backward multiplies both gradients by the
+ * gradient of the loss. */
 #include "cpu.h"
 #include <math.h>
 #include "activate.h"
@@ -8,7 +8,7 @@
 
 typedef struct loss {
     bo_loss_kind kind;
-    size_t items, each, columns; /* items of the mean, `columns` numbers each */
+    size_t items, each, columns; /* number of items; each has `columns` elements */
     const float *p, *t;
 } loss;
 

@@ -1,4 +1,4 @@
-/* Masks from random words. */
+/* Masks from random bits. */
 #include "masks.h"
 #include <assert.h>
 

@@ -1,5 +1,6 @@
 /* Products along the tokens: y = W_h x for the columns of each head of each sequence; W is lower triangular if causal.
- * Rows of W are processed in blocks. A causal block uses all earlier tokens and, through a copied triangle, its own. */
+ * Rows of W are processed in blocks. A causal block multiplies all earlier tokens, then its own tokens by a copied
+ * triangle of W. */
 #include <stdint.h>
 #include <string.h>
 #include "../shapes.h"
@@ -10,10 +11,10 @@
 
 enum {
     ROWS = BO_SIZE(32, 4), /* rows per block */
-    TILE = BO_SIZE(64, 8), /* columns of W whose gradient is summed at a time */
+    TILE = BO_SIZE(64, 8), /* columns of dW per tile */
 };
 
-/* A state: the number of tokens that it holds and, from HEAD, as many rows of x as W has columns. */
+/* A state: its number of tokens and, from HEAD on, one row of x per column of W. */
 enum { HEAD = BO_MIX_HEAD };
 
 typedef struct mix {
@@ -134,7 +135,7 @@ static bo_status check_spans(bo_context *context, const mix *m)
     return BO_OK;
 }
 
-/* Appends new tokens to those of the state, which is then the input. */
+/* Appends the new tokens to the state, which is then the input. */
 static void append_tokens(const mix *m)
 {
     for (size_t s = 0, row = 0; s < m->spans.count; s++) {

@@ -9,8 +9,8 @@
 /* Matrices up to this side are processed one per thread: their products are too small to be shared. */
 enum { SMALL_SIDE = BO_SIZE(512, 8) };
 
-/* The memory of one matrix, as offsets in floats: x and y (rows x columns), a and b (rows x rows), and scratch memory
- * of their products. */
+/* The memory of one matrix, as offsets in floats: x and y (rows x columns), a and b (rows x rows), and workspace of
+ * their products. */
 typedef struct layout {
     size_t rows, columns; /* of X */
     size_t y, a, b, workspace, bytes;
@@ -96,7 +96,7 @@ static void polynomial(bo_context *context, bo_precision precision, bo_newton_sc
     for (size_t i = 0; i < n; i++) b[i * n + i] += one;
 }
 
-/* Orthogonalizes x, of norm at most 1, with y as scratch memory. Returns the one with the result. */
+/* Orthogonalizes x (norm <= 1) with y as workspace. Returns x or y, which has the result. */
 static float *orthogonalize(bo_context *context, bo_newton_schulz iteration, size_t steps, const layout *l, float *base)
 {
     float *x = base, *y = base + l->y, *a = base + l->a, *b = base + l->b, *workspace = base + l->workspace;

@@ -1,5 +1,5 @@
-/* x + amount ε, or x with numbers or rows set to 0, in training: denoising and masked autoencoders, dropped nodes.
- * Outside training: x. */
+/* In training: x + amount ε, or x with elements or rows set to 0 (denoising and masked autoencoders, dropped nodes). In
+ * evaluation: x. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static uint64_t stream_of(const bo_op_call *call)
 
 /* ---- additive noise ---------------------------------------------------------------------------------------------- */
 
-/* Computes two N(0, 1) numbers from two words (Box and Muller). The radius uses u in (0, 1]. */
+/* Computes two N(0, 1) samples from two random integers (Box-Muller). The radius uses u in (0, 1]. */
 static void normals(uint32_t first, uint32_t second, float *out)
 {
     float u = ((float)(first >> 8) + 1) * 0x1p-24f, turn = (float)(second >> 8) * 0x1p-24f;
@@ -46,7 +46,8 @@ static void add_block(const bo_cpu_block *block)
     }
 }
 
-/* ---- masked numbers and rows ------------------------------------------------------------------------------------- */
+/* ---- masked elements and rows
+ * ------------------------------------------------------------------------------------- */
 
 static void mask_numbers(const bo_cpu_block *block, const float *from, bool add, float *to)
 {

@@ -2,18 +2,18 @@
  * (1607.06450), (x - mean) r with r = 1 / √(variance + ε); then times a gain plus a bias.
  *
  * With x̂ the normalized x and g = gain ∘ dy: dx = r (g - mean g [LayerNorm] - x̂ mean(g ∘ x̂)); dgain = Σ dy ∘ x̂ and
- * dbias = Σ dy over the groups. Blocks sum them in scratch memory, and the sums of the blocks are added in order. */
+ * dbias = Σ dy over the groups. Blocks sum them in workspace, and the sums of the blocks are added in order. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
 
-/* A call as seen by its blocks. Items are groups. */
+/* A call. Items are groups. */
 typedef struct norm {
     const bo_norm_attributes *attributes;
     size_t width, groups, each;
-    const float *x, *gain, *bias; /* gain, bias NULL: none */
+    const float *x, *gain, *bias; /* gain, bias: may be NULL */
     float *rate, *mean;           /* saved: r and, for LayerNorm, the mean of each group */
 } norm;
 
@@ -30,7 +30,7 @@ static norm norm_of(const bo_op_call *call)
     return n;
 }
 
-/* Returns the index of the gain or bias input; 0: none. */
+/* Returns the index of the gain or bias input, or 0 if it does not exist. */
 static size_t gain_input(const norm *n)
 {
     return n->attributes->gain ? 1 : 0;

@@ -11,7 +11,7 @@ typedef struct bo_images {
     const float *x;
     size_t images, size[2], channels, pitch;
     const float *memory;
-    size_t remembered; /* number of its pixels */
+    size_t remembered; /* number of pixels */
 } bo_images;
 
 /* Returns rows x columns pixels, starting at (y, x) of image `image`: in place, or copied to `buffer`. A pixel has
@@ -22,7 +22,7 @@ const float *bo_patch(const bo_images *images, size_t image, const ptrdiff_t at[
 /* Always copies; rows are contiguous. */
 void bo_patch_copy(const bo_images *images, size_t image, const ptrdiff_t at[2], const size_t extent[2], float *buffer);
 
-/* Returns the floats of scratch memory that such a patch may need. */
+/* Returns the floats of workspace that such a patch may need. */
 static inline size_t bo_patch_floats(const bo_images *images, const size_t extent[2])
 {
     return bo_padded(extent[0] * extent[1] * images->channels);

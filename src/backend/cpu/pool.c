@@ -1,16 +1,17 @@
-/* Pooling: the maximum of every window, or the mean of its pixels within the image, per channel. The gradient of the
- * maximum goes to the first of equal numbers, whose pixel forward saves. NaN counts as larger than any number. */
+/* Pooling: the maximum of every window, or the mean of its pixels within the image, per channel. If several elements
+ * are equal to the maximum, the first one gets the gradient; forward saves its pixel. NaN counts as larger than any
+ * number. */
 #include <string.h>
 #include "blocks.h"
 #include "cpu.h"
 #include "../shapes.h"
 
-/* A call as seen by its tasks. */
+/* A call. */
 typedef struct pooling {
     bo_grid windows;
     bo_pool_kind kind;
     size_t images, places[2], channels;
-    int32_t *chosen; /* saved: pixel of each number of y in its image; NULL: not needed */
+    int32_t *chosen; /* saved: pixel of each element of y in its image; NULL: not needed */
 } pooling;
 
 static pooling pooling_of(const bo_op_call *call)

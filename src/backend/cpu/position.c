@@ -19,7 +19,8 @@ static void learned_block(const bo_cpu_block *block)
     }
 }
 
-/* Columns 2i and 2i + 1 are the sine and cosine of frequency i. If the number is odd, the last is a sine. */
+/* Columns 2i and 2i + 1 are the sine and cosine of frequency i. If the number of columns is odd, the last one is a
+ * sine. */
 static void sinusoidal_block(const bo_cpu_block *block)
 {
     const bo_op_call *call = block->call;

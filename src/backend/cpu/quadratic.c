@@ -1,5 +1,5 @@
-/* y_o = xᵀ W_o x. Only W_o + W_oᵀ matters: with V its upper triangle (with the unchanged diagonal) and z = (x_i x_j), i
- * <= j, y = z Vᵀ, which is half the products. Rows are processed in chunks whose z stays in cache.
+/* y_o = xᵀ W_o x. Only W_o + W_oᵀ matters: let V be its upper triangle (with the diagonal of W_o) and z = (x_i x_j), i
+ * <= j. Then y = z Vᵀ, which halves the number of products. Chunks of rows are chosen so that z stays in cache.
  *
  * dV = dyᵀ z, and both halves of dW_o are dV_o; dz = dy V, dx_k = Σ_{j>=k} dz_kj x_j + Σ_{i<=k} dz_ik x_i. */
 #include <assert.h>
@@ -12,8 +12,8 @@
 
 enum { CHUNK_FLOATS = BO_SIZE(1 << 19, 64), MIN_ROWS = BO_SIZE(16, 2) };
 
-/* Invariant: scratch contains V (out x pairs), dV likewise if needed, z of a chunk, dz of a chunk in backward, and
- * memory for products, each aligned to 64 bytes. */
+/* Invariant: scratch contains V (out x pairs), dV of the same shape if needed, z of a chunk, dz of a chunk
+ * in backward, and the GEMM workspace, each aligned to 64 bytes. */
 typedef struct quadratic {
     const bo_op_call *call;
     const bo_kernels *kernels;
@@ -22,7 +22,7 @@ typedef struct quadratic {
     size_t first, end;  /* rows of this chunk */
     float *v, *dv, *z, *dz;
     void *workspace;
-    size_t bytes; /* bytes of scratch memory */
+    size_t bytes; /* bytes of workspace */
 } quadratic;
 
 static quadratic quadratic_of(bo_context *context, const bo_op_call *call)
@@ -118,7 +118,7 @@ static void contract_task(void *arg, size_t index, int worker)
     }
 }
 
-/* Advances to the next rows. False: there are none. */
+/* Advances to the next rows. Returns false at the end. */
 static bool next_chunk(quadratic *q)
 {
     q->first = q->end;

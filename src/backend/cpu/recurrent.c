@@ -12,7 +12,7 @@
 
 enum {
     BLOCK = 8,     /* sequences per task */
-    FEW_STEPS = 2, /* number of steps for which U is not packed */
+    FEW_STEPS = 2, /* number of steps up to which U is not packed */
 };
 
 typedef struct recurrent {
@@ -23,7 +23,7 @@ typedef struct recurrent {
     bo_spans spans;
     size_t rows, size, columns; /* n, h, g h */
     const bo_packed *packed;    /* packed U; NULL: not packed */
-    const float *zeros;         /* as many as saved numbers per token, at least h */
+    const float *zeros;         /* the saved floats per token, at least h */
     float *work;                /* memory of the blocks, one after the other */
     float *dproduct, *before;   /* backward: of all tokens; NULL: not needed. `before`: h of the token before each */
 } recurrent;
@@ -40,7 +40,7 @@ static recurrent recurrent_of(bo_context *context, const bo_op_call *call)
                        .columns = call->in[0].columns};
 }
 
-/* ---- scratch memory ---------------------------------------------------------------------------------------------- */
+/* ---- workspace ---------------------------------------------------------------------------------------------- */
 
 static size_t kept_floats(const recurrent *r)
 {
@@ -52,20 +52,20 @@ static size_t zero_floats(const recurrent *r)
     return bo_padded(kept_floats(r) > r->size ? kept_floats(r) : r->size);
 }
 
-/* Forward: h, c, U h, and the saved numbers of a token if there is no memory for them. */
+/* Forward: h, c, U h, and the saved floats of one token if the call has no memory for them. */
 static size_t step_floats(const recurrent *r)
 {
     return bo_padded(BLOCK * (2 * r->size + r->columns)) + zero_floats(r);
 }
 
-/* Backward: the gradient through U, the carried gradient, gradients of U h and of x, h numbers, and the saved numbers
+/* Backward: the gradient through U, the carried gradient, the gradients of U h and x, h floats, and the saved floats
  * of the token before the first. */
 static size_t back_floats(const recurrent *r)
 {
     return bo_padded(BLOCK * (2 * r->size + r->columns) + r->columns) + bo_padded(r->size) + zero_floats(r);
 }
 
-/* True if din[0] can hold the gradients of U h + b: they equal those of x, and din[0] is not added to. */
+/* True if din[0] can store the gradients of U h + b: they equal the gradients of x, and din[0] is not accumulated. */
 static bool in_place(const recurrent *r)
 {
     return !r->cell->apart && r->call->din[0] && !r->call->add[0];
@@ -97,7 +97,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* Assigns the zeros and the memory of the blocks. Returns the memory after them. */
+/* Carves the zeros and the memory of the blocks. Returns the address after them. */
 static float *place(recurrent *r, size_t block_floats)
 {
     float *memory = r->call->scratch;
@@ -108,7 +108,7 @@ static float *place(recurrent *r, size_t block_floats)
 
 /* ---- blocks of sequences ----------------------------------------------------------------------------------------- */
 
-/* Sequences of a task, the longest first, so that those with a token at step t are the first ones. */
+/* Sequences of a task, longest first, so the sequences with a token at step t come first. */
 typedef struct block {
     size_t count;
     size_t index[BLOCK], first[BLOCK], length[BLOCK]; /* indices, first rows and lengths */
@@ -274,8 +274,8 @@ static void begin_back(const recurrent *r, const block *b, float *back, float *c
     }
 }
 
-/* Ends with those of the initial states. Without c, `carry` is the part of the gradient of h that does not come through
- * U. */
+/* Ends with the gradients of the initial states. Without c, `carry` is the part of the gradient of h that does not pass
+ * through U. */
 static void end_back(const recurrent *r, const block *b, const float *back, const float *carry)
 {
     const size_t h = r->size;
@@ -290,7 +290,7 @@ static void end_back(const recurrent *r, const block *b, const float *back, cons
     }
 }
 
-/* Sets h and the saved numbers before the first token of a sequence; c is the last of these. */
+/* Sets h and the saved values before the first token of a sequence; c is the last saved value. */
 static void before_first(const recurrent *r, size_t sequence, float *memory, bo_cell_back *step)
 {
     const float *state = bo_span_state(r->call, &r->attributes->sequences, &r->spans, sequence);
@@ -323,7 +323,7 @@ static void backward_task(void *arg, size_t index, int worker)
             size_t row = b.first[i] + t;
             step.hidden = out + row * h;
             step.hidden_before = step.hidden - (t > 0 ? h : 0);
-            if (kept > 0) { /* otherwise nothing was saved */
+            if (kept > 0) { /* else nothing was saved */
                 step.kept = saved + row * kept;
                 step.kept_before = step.kept - (t > 0 ? kept : 0);
             }

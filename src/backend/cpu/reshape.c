@@ -1,4 +1,4 @@
-/* The same numbers in rows of another length. */
+/* The same elements in rows of another length. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"

@@ -1,13 +1,12 @@
-/* Rounding to a small float format, stored as float32: simulates training in eight bits. The gradient passes unchanged,
- * except for rounding to its own format. */
+/* Rounding to a small float format, stored as float32: simulates training in eight bits. The gradient passes through
+ * and is rounded to a separate format. */
 #include "cpu.h"
 #include <math.h>
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
 
-/* Numbers of at least `min_normal` have `mantissa` bits after the point. Smaller ones are multiples of the same
- * quantum. */
+/* Values >= `min_normal` have `mantissa` bits after the binary point. Smaller values are multiples of one quantum. */
 typedef struct format {
     int mantissa;
     float min_normal, max;
@@ -16,12 +15,12 @@ typedef struct format {
 static const format formats[BO_SMALL_FLOAT_COUNT] = {
     [BO_SMALL_FLOAT_E4M3] = {3, 0x1p-6f, 448},
     [BO_SMALL_FLOAT_E5M2] = {2, 0x1p-14f, 57344},
-    /* the exponents of float32, whose subnormal numbers are rounded in the same way */
+    /* the exponent range of float32; subnormals are rounded in the same way */
     [BO_SMALL_FLOAT_BF16] = {7, 0, 0x1.FEp127f},
 };
 
-/* Rounds a size of at least f->least: the excess bits are rounded, ties to even. A carry correctly increments the
- * exponent. */
+/* Rounds an absolute value >= f->min_normal: the excess bits are rounded, ties to even. A carry correctly increments
+ * the exponent. */
 static float round_normal(const format *f, float size)
 {
     uint32_t bits;

@@ -1,12 +1,12 @@
-/* y = x ∘ s, where s is one number, one per column or one per row. dx = dy ∘ s; ds = Σ dy ∘ x over the numbers that
- * share an entry of s: directly for rows, otherwise per block into scratch memory, and the sums of the blocks are added
- * in order. */
+/* y = x ∘ s, where s is a scalar, one value per column, or one value per row. dx = dy ∘ s; ds = Σ dy ∘ x over the
+ * elements that share an entry of s. Row sums are computed directly; the others are summed per block in the workspace,
+ * then over the blocks in order. */
 #include "cpu.h"
 #include <string.h>
 #include "blocks.h"
 #include "../shapes.h"
 
-typedef enum serves { ALL, COLUMN, ROW } serves; /* the numbers that share an entry of s */
+typedef enum serves { ALL, COLUMN, ROW } serves; /* the elements that share an entry of s */
 
 static serves serves_of(const bo_op_call *call)
 {

@@ -1,4 +1,4 @@
-/* The gradient of a table whose rows were selected by index: sums over the rows with the same index. */
+/* The gradient of a lookup table: sums over the rows with the same index. */
 #ifndef BO_BACKEND_CPU_SCATTER_H
 #define BO_BACKEND_CPU_SCATTER_H
 

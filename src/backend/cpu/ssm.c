@@ -7,7 +7,7 @@
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the number of tasks that sequences are divided into if groups of channels alone are too few. */
+/* Returns the number of tasks that the sequences are divided into if there are too few groups of channels. */
 static size_t parts_of(size_t groups, size_t sequences)
 {
     enum { TASKS = 64 };
@@ -74,7 +74,7 @@ void bo_ssm_scatter(const bo_ssm_view *view, size_t group, const float *in, size
 
 /* ---- forms ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the number of tokens that a convolution is planned for. */
+/* Returns the planned maximum number of tokens of a convolution. */
 static size_t planned_tokens(const bo_ssm_view *view)
 {
     size_t tokens = view->attributes->sequences.tokens;
@@ -82,8 +82,8 @@ static size_t planned_tokens(const bo_ssm_view *view)
 }
 
 /* Compares nanoseconds per token and channel for both directions, measured on one core with AVX-512 (only the ratio
- * matters). The cost of a scan is that of the states; the cost of a convolution is that of its transforms, of pairs of
- * sequences, and of a kernel that costs more than two scans of one sequence. */
+ * matters). The states dominate the cost of a scan. The cost of a convolution consists of the transforms of pairs of
+ * sequences and of the kernel, which costs more than two scans of one sequence. */
 static bool convolution_is_faster(const bo_ssm_view *view)
 {
     size_t tokens = planned_tokens(view), sequences = tokens ? view->call->in[0].rows / tokens : 0;

@@ -1,9 +1,9 @@
-/* Systems by their kernels: y = K * u for whole sequences, by Fourier transforms of at least twice their length.
+/* Convolution of sequences with the kernels of systems: y = K * u for whole sequences, by Fourier transforms of at
+ * least twice their length.
  *
  * K is real, so two sequences of a channel share one transform, as real and imaginary part: (u_1 + i u_2) * K contains
  * both results. For gradients, du is the correlation of dy with K, and dK is the sum over sequences of the correlations
- * of u with dy. That sum is the real part of the inverse transform of Σ conj(U) dY: the mixed terms of a pair are
- * imaginary. */
+ * of u with dy: the real part of the inverse transform of Σ conj(U) dY: the mixed terms of a pair are imaginary. */
 #include <math.h>
 #include <string.h>
 #include "ssm.h"
@@ -26,7 +26,8 @@ static size_t length_for(size_t tokens)
     return length;
 }
 
-/* Returns 1 if groups of channels are enough tasks, otherwise the number of parts of the pairs of sequences. */
+/* Returns 1 if there are enough groups of channels to use as tasks, else the number of parts of the pairs of
+ * sequences. */
 static size_t parts_of(const bo_ssm_view *view)
 {
     enum { TASKS = 16 };
@@ -48,7 +49,7 @@ static void fill_roots(size_t length, float *roots)
 
 /* Copies a group's columns of a sequence into or out of real (part 0) or imaginary parts (part 1). */
 typedef struct strand {
-    size_t first, tokens; /* rows; none: the sequence does not exist */
+    size_t first, tokens; /* rows; 0: the sequence does not exist */
 } strand;
 
 static strand strand_of(const bo_ssm_view *view, size_t sequence)
@@ -107,10 +108,10 @@ typedef struct task {
     bo_ssm_group systems;
     float *kernel, *sum;                /* stored spectra: of the kernel, and of its gradient per part */
     float *x, *dy;                      /* spectra of a pair */
-    float *rows, *workspace, *gradient; /* a kernel or its gradient; scratch memory for it; gradients of the systems */
+    float *rows, *workspace, *gradient; /* a kernel or its gradient; its workspace; gradients of the systems */
 } task;
 
-/* Returns the floats per worker. The last two pieces are not used at the same time as the first. */
+/* Returns the floats per worker. The last two parts are never used at the same time as the first. */
 static size_t worker_floats(const bo_ssm_view *view, size_t tokens)
 {
     size_t pairs = 2 * length_for(tokens) * BO_COMPLEX_ROW;

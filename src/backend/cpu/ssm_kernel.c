@@ -1,9 +1,9 @@
 /* Kernels of systems: their impulse responses.
  *
  * If powers of A keep its form (DIAGONAL; CLOSED: (σ I + P Qᵀ)^L = σ^L I + P M_L Qᵀ, M_2L = 2 σ^L M_L + M_L Qᵀ P M_L),
- * kernels are computed by doubling: first CHUNK states A^k B one by one, then rows C A^(CHUNK j), whose number doubles
- * with every squaring of A^L, and K[CHUNK j + k] = C A^(CHUNK j) · A^k B: two products per number and state. LOW_RANK,
- * whose powers are dense, is computed token by token: rank + 1 products per state are fewer than N. */
+ * kernels are computed by doubling: first CHUNK states A^k B one by one, then rows C A^(CHUNK j), doubling their number
+ * with every squaring of A^L, and K[CHUNK j + k] = C A^(CHUNK j) · A^k B: two products per number and state. LOW_RANK
+ * has dense powers and is computed token by token, since rank + 1 products per state are fewer than N. */
 #include <complex.h>
 #include "ssm.h"
 
@@ -46,7 +46,7 @@ static bo_number inner(const bo_ssm_view *view, const bo_ssm_group *g, size_t la
     return sum;
 }
 
-/* Computes M = 2 σ^L M + M (Qᵀ P) M of a lane; σ^L = 1 + μ_L is the same for all states. */
+/* Computes M = 2 σ^L M + M (Qᵀ P) M of a lane; σ^L = 1 + μ_L is equal for all states. */
 static void square_middle(const bo_ssm_view *view, const bo_ssm_group *g, size_t lane, bo_number mu, bo_number *m)
 {
     size_t r = view->rank;
@@ -103,7 +103,7 @@ static bo_systems transposed(const bo_ssm_view *view, const bo_ssm_group *g, con
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-/* Sets the first of CHUNK tokens to 1, or to 0, and the others to 0. */
+/* Sets the first of CHUNK tokens to 1 or 0, and the other tokens to 0. */
 static void impulse(bool first, float u[BO_SSM_CHUNK * BO_CHANNELS])
 {
     memset(u, 0, BO_SSM_CHUNK * BO_CHANNELS * sizeof *u);
@@ -127,7 +127,7 @@ static void impulse_response(const bo_ssm_view *view, const bo_ssm_group *g, siz
     }
 }
 
-/* Computes the states A^k B for k < CHUNK, and the first numbers of the kernel. */
+/* Computes the states A^k B for k < CHUNK, and the first values of the kernel. */
 static void first_states(const bo_ssm_view *view, const bo_ssm_group *g, size_t tokens, float *states, float *kernel)
 {
     _Alignas(64) float u[BO_SSM_CHUNK * BO_CHANNELS];

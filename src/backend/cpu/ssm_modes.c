@@ -31,7 +31,7 @@ static void less_one(const float x[L], float grown[L])
     for (size_t l = 0; l < L; l++) grown[l] = choose(x[l] > -0.5f, near, grown, l);
 }
 
-/* sin h, given the result of the kernel, whose error is absolute. */
+/* sin h from the result of the sine kernel, which has a bounded absolute error. */
 static void sine(const float h[L], float s[L])
 {
     float near[L];

@@ -160,7 +160,7 @@ size_t bo_ssm_scan_workspace(const bo_ssm_view *view, size_t workers, bool backw
     return view->groups * view->parts * view->floats + workers * (2 + BO_SSM_CHUNK) * view->state;
 }
 
-/* A sequence of t tokens has at most t / CHUNK states between its chunks. */
+/* A sequence of t tokens has at most t / CHUNK states between chunks. */
 size_t bo_ssm_scan_saved(const bo_ssm_view *view)
 {
     return view->call->in[0].rows / BO_SSM_CHUNK * view->groups * view->state;

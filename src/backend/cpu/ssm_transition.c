@@ -1,8 +1,8 @@
-/* Parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and the gradients back: in double, one channel at a time.
- * Formulas are in operations.h.
+/* Converts parameters to systems s' = s + μ s + P (Qᵀ s) + b u, and system gradients to parameter gradients, in double,
+ * one channel at a time. Formulas are in operations.h.
  *
- * The gradient of a complex number is the derivative by its real part plus i times that by its imaginary part: for
- * analytic f(z), dz = conj(f'(z)) df. */
+ * The gradient of a complex number is the derivative with respect to its real part plus i times the derivative with
+ * respect to its imaginary part: for analytic f(z), dz = conj(f'(z)) df. */
 #include <complex.h>
 #include <math.h>
 #include "ssm.h"
@@ -31,7 +31,7 @@ static bool is_small(bo_number z)
     return creal(z) * creal(z) + cimag(z) * cimag(z) < 1e-4;
 }
 
-/* a / b, for b whose square neither overflows nor underflows. */
+/* a / b. The square of |b| must not overflow or underflow. */
 static bo_number quotient(bo_number a, bo_number b)
 {
     double size = creal(b) * creal(b) + cimag(b) * cimag(b);
@@ -39,7 +39,7 @@ static bo_number quotient(bo_number a, bo_number b)
                         (cimag(a) * creal(b) - creal(a) * cimag(b)) / size);
 }
 
-/* φ(z) = (exp(z) - 1) / z and its derivative (exp(z) - φ) / z; Taylor series near 0, whose next terms are below
+/* φ(z) = (exp(z) - 1) / z and its derivative (exp(z) - φ) / z; near 0 by Taylor series with truncation errors below
  * 1e-16. */
 static bo_number ramp(bo_number z, bo_number grown)
 {
@@ -60,14 +60,14 @@ static bo_number pair_at(const float *pairs, size_t i)
 
 /* ---- one channel ------------------------------------------------------------------------------------------------- */
 
-/* Pointers to the numbers of a channel: lane `lane` of a group. Gradients are in double, summed over the parts. */
+/* Pointers to the values of a channel: lane `lane` of a group. Gradients are double, summed over the parts. */
 typedef struct channel {
     const bo_ssm_view *view;
     size_t index, lane;
     double step; /* Δ */
     bo_ssm_group group;
     const float *sums;    /* gradients of the group in part 0 */
-    size_t parts, stride; /* number of parts, and floats between them */
+    size_t parts, stride; /* number of parts, and their stride in floats */
 } channel;
 
 static const float *row(const channel *c, size_t input)
@@ -91,7 +91,7 @@ static bo_number get(const channel *c, const float *rows, size_t i)
     return bo_number_of(re, im);
 }
 
-/* Writes number j of the gradient of a row of an input. */
+/* Writes element j of the gradient of a row of an input. */
 static void add_gradient(const channel *c, size_t input, size_t j, double value)
 {
     const bo_op_call *call = c->view->call;
@@ -134,7 +134,7 @@ static mode mode_of(const channel *c, size_t n)
     return m;
 }
 
-/* Computes the gradients of a and w from those of μ, of b and of the rate. Returns that of the step. */
+/* Computes the gradients of a and w from the gradients of μ, b and the rate. Returns the gradient of the step. */
 static double mode_back(const channel *c, const mode *m, size_t n, bo_number dmu, bo_number db, double drate)
 {
     bo_number dz = conj(m->mu + 1) * dmu + m->step * conj(ramp_derivative(m->z, m->mu)) * db;
@@ -218,8 +218,8 @@ static void low_rank_back(const channel *c)
 
 /* σ I + P̂ P̂ᵀ maps B to σ B plus a vector in the span of P̂, so z = P̂ᵀ s and v = C s form a state:
  *     z' = σ z + G z + P̂ᵀ B̄ u,   v' = σ v + (C P̂) z + C B̄ u,   G = P̂ᵀ P̂,   y = v,
- * with r + 1 numbers instead of N. As one of bo_systems: the rows of P are those of G and C P̂; Q is the identity and a
- * row of 0. */
+ * with r + 1 values instead of N. As bo_systems, P has the rows of G and C P̂, and Q is the identity with an extra row
+ * of zeros. */
 enum { CLOSED_P = 2, CLOSED_B = 3, CLOSED_C = 4, CLOSED_D = 5 };
 
 typedef struct closed {
@@ -299,7 +299,7 @@ static void closed_back(const channel *ch)
 /* ---- all kinds --------------------------------------------------------------------------------------------------- */
 
 static const struct {
-    void (*forward)(const channel *c); /* NULL: bo_ssm_modes, for all channels of a group at once */
+    void (*forward)(const channel *c); /* NULL: bo_ssm_modes, which processes all channels of a group */
     void (*back)(const channel *c);
     size_t d; /* index of the input D */
 } kinds[BO_SSM_COUNT] = {
@@ -369,7 +369,7 @@ void bo_ssm_transition(bo_context *context, const bo_ssm_view *view, float *syst
 
 void bo_ssm_transition_back(bo_context *context, const bo_ssm_view *view, size_t parts, const float *sums)
 {
-    /* Gradients of a group have the same layout as its systems: only the addresses differ. */
+    /* The gradients of a group have the layout of its systems; only the addresses differ. */
     job j = {.view = view, .systems = (float *)(uintptr_t)sums, .sums = sums, .parts = parts};
     bo_parallel(context, view->groups, transition_back_task, &j);
 }

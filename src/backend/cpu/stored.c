@@ -1,4 +1,4 @@
-/* Numbers in fewer bits than float32: conversion of rows, or parts of one, as tasks. */
+/* Storage types with fewer bits than float32: tasks convert rows, or parts of a row. */
 #include "stored.h"
 #include <string.h>
 #include "../../device/cpu/kernels.h"
@@ -6,8 +6,8 @@
 
 enum { PART = BO_SIZE(1 << 15, 64) }; /* floats per task */
 
-/* Lines of equal length, except that the last may be shorter: rows if they have scales, otherwise parts of all
- * numbers. */
+/* Lines of equal length, except that the last one may be shorter: rows if they have scales, else parts of the whole
+ * array. */
 typedef struct move_job {
     const bo_kernels *kernels;
     bo_stored stored;

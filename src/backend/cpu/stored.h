@@ -1,4 +1,4 @@
-/* Memory of the CPU in fewer bits than float32. */
+/* Host memory in storage types with fewer bits than float32. */
 #ifndef BO_BACKEND_CPU_STORED_H
 #define BO_BACKEND_CPU_STORED_H
 
@@ -18,7 +18,7 @@ static inline bo_stored bo_stored_of(bo_element element)
     return element == BO_ELEMENT_INT8 ? BO_STORED_INT8 : BO_STORED_FLOAT32;
 }
 
-/* Fails if backward would need a gradient of an input stored in fewer bits. */
+/* Fails if the gradient of an input with a narrow storage type is requested. */
 bo_status bo_refuse_stored(bo_context *context, const bo_op_call *call, const char *op);
 
 #endif

@@ -6,7 +6,7 @@
 
 enum {
     BLOCK = 1 << 14, /* floats per task */
-    /* maximum number of blocks of a sum, whose parts are on the stack: longer vectors have larger blocks */
+    /* maximum number of blocks of a sum, since partial sums are on the stack; longer vectors have larger blocks */
     MAX_BLOCKS = 1024,
 };
 
@@ -80,7 +80,7 @@ static bo_status sum_sizes(bo_context *context, size_t count, const bo_update *l
     return BO_OK;
 }
 
-/* ---- updates in place -------------------------------------------------------------------------------------------- */
+/* ---- in-place updates -------------------------------------------------------------------------------------------- */
 
 bo_rule_numbers bo_momentum_numbers(const bo_rule *rule, const bo_rates *rates)
 {

@@ -1,4 +1,4 @@
-/* Declarations shared by the updates of the CPU: loops over vectors in blocks of fixed size. */
+/* Declarations shared by the CPU updates: loops over vectors in blocks of fixed size. */
 #ifndef BO_BACKEND_CPU_UPDATES_H
 #define BO_BACKEND_CPU_UPDATES_H
 
@@ -23,7 +23,7 @@ void bo_update_blocks(bo_context *context, const bo_rule_numbers *k, bo_update_l
 
 double bo_cpu_sum_squares(bo_context *context, size_t count, const float *x);
 
-/* The scratch memory for a matrix; many matrices need the maximum. */
+/* The workspace for one matrix; several matrices need the maximum. */
 size_t bo_cpu_muon_bytes(bo_context *context, size_t rows, size_t columns);
 bo_status bo_cpu_muon(bo_context *context, const bo_rule *rule, bo_newton_schulz iteration, size_t steps, size_t count,
                       const bo_muon_matrix *matrices, void *scratch);

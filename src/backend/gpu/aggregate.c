@@ -4,7 +4,7 @@
 #include "../shapes.h"
 #include "../../base/rng.h"
 
-/* Pieces of scratch memory; those after `weight` are for backward. */
+/* Parts of the workspace; the parts after `weight` are for backward. */
 typedef struct pieces {
     float *weight;
     int32_t *into, *keys;

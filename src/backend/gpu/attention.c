@@ -1,5 +1,5 @@
-/* Attention on a GPU (attention/gpu/call.h): rows are tokens, sequences follow each other. This file describes the
- * call, and brings inputs and gradients to the types that kernels use. */
+/* Attention on a GPU (attention/gpu/call.h): rows are tokens, sequences follow each other. This file describes the call
+ * and converts inputs and gradients to the types of the kernels. */
 #include "gpu.h"
 #include "../shapes.h"
 #include "../attention.h"
@@ -24,7 +24,8 @@ static size_t bit_of(const bo_op_call *call, size_t input)
     return BO_ATTENTION_GIVEN_COUNT;
 }
 
-/* The type in which engines take an input and give its gradient: that of q for rows of tokens, float for parameters. */
+/* The element type of an input and its gradient in the engines: the type of q for rows of tokens, float for
+ * parameters. */
 static bo_element type_for_engine(const bo_op_call *call, size_t input)
 {
     const size_t bit = bit_of(call, input);
@@ -37,14 +38,14 @@ static bool is_converted(const bo_op_call *call, size_t input)
     return call->in[input].element != type_for_engine(call, input);
 }
 
-/* ---- scratch memory ---------------------------------------------------------------------------------------------- */
+/* ---- workspace ---------------------------------------------------------------------------------------------- */
 
-/* Pieces of the scratch memory of a call in their order; NULL if not needed. */
+/* Parts of the workspace of a call, in memory order; NULL if not needed. */
 typedef struct pieces {
-    void *input[BO_OP_INPUTS];    /* an input in the type for the engine */
-    void *gradient[BO_OP_INPUTS]; /* a gradient that is converted or added afterwards, as the engine writes it */
-    void *rounded[BO_OP_INPUTS];  /* the same in the type of the input, if it is converted and then added */
-    void *rest;                   /* of the attention */
+    void *input[BO_OP_INPUTS];    /* an input in the type of the engine */
+    void *gradient[BO_OP_INPUTS]; /* a gradient as the engine writes it, before it is converted or accumulated */
+    void *rounded[BO_OP_INPUTS];  /* the gradient in the type of the input, if it is converted and then accumulated */
+    void *rest;                   /* workspace of the attention */
 } pieces;
 
 static pieces carve_pieces(const bo_op_call *call, bo_carver *carver)
@@ -64,7 +65,7 @@ static pieces carve_pieces(const bo_op_call *call, bo_carver *carver)
 
 /* ---- the description of a call ----------------------------------------------------------------------------------- */
 
-/* The largest shape of an input's rows. */
+/* The maximum shape of the rows of an input. */
 static bo_gpu_rows max_rows(const bo_op_call *call, size_t input, const bo_sequences *sequences)
 {
     const size_t rows = call->in[input].rows, tokens = sequences->tokens ? sequences->tokens : rows;
@@ -86,7 +87,7 @@ static bo_status rows_of(bo_context *context, const bo_op_call *call, size_t inp
     return BO_OK;
 }
 
-/* Sets what does not depend on the pass: the attention, and which arrays the call has. */
+/* Sets the fields that do not depend on the pass: the attention and the flags of existing arrays. */
 static bo_gpu_attention describe_attention(const bo_context *context, const bo_op_call *call)
 {
     const bo_attention_attributes *a = bo_attention_attributes_of(call);
@@ -100,7 +101,7 @@ static bo_gpu_attention describe_attention(const bo_context *context, const bo_o
     return out;
 }
 
-/* Sets the addresses: those of the call, or those in the scratch memory. */
+/* Sets the addresses of the arrays, in the call or in the workspace. */
 static void set_arrays(const bo_op_call *call, const pieces *p, bo_gpu_attention *out)
 {
     const void *in[BO_OP_INPUTS] = {0};
@@ -125,7 +126,7 @@ static void set_arrays(const bo_op_call *call, const pieces *p, bo_gpu_attention
     out->saved = call->saved, out->scratch = p->rest;
 }
 
-/* The states of the layer in memory of the device; NULL: none. */
+/* The states of the layer in device memory, or NULL. */
 static void *const *states_of(const bo_op_call *call, const bo_gpu_attention *at)
 {
     bo_sequences sequences = bo_attention_stream(call);
@@ -201,7 +202,7 @@ static bo_status begin(bo_context *context, const bo_op_call *call, bo_gpu_atten
     return convert_inputs(context, call, p);
 }
 
-/* Gradients from the scratch memory: converted, or added. */
+/* Gradients from the workspace: converted, or added. */
 static bo_status finish_gradients(bo_context *context, const bo_op_call *call, const pieces *p)
 {
     for (size_t i = 0; i < call->inputs; i++) {
@@ -264,7 +265,7 @@ static double operations(bo_context *context, const bo_op_call *call)
 
 /* ---- calibration ------------------------------------------------------------------------------------------------- */
 
-/* Copies an input to memory of the host, as floats. The caller frees it. NULL: see the context's error. */
+/* Copies an input to host memory as floats. The caller frees it. NULL on error (see the context's error). */
 static float *input_on_host(bo_context *context, const bo_op_call *call, size_t input)
 {
     const size_t count = bo_gpu_count(&call->in[input]);
@@ -283,7 +284,7 @@ static float *input_on_host(bo_context *context, const bo_op_call *call, size_t 
     return NULL;
 }
 
-/* Resamples on the host from a copy of all inputs: this happens a few times per model. */
+/* Resamples on the host from a copy of all inputs, a few times per model. */
 static bo_status calibrate(bo_context *context, const bo_op_call *call, const bo_calibrating *calibrating)
 {
     const bo_attention_attributes *a = bo_attention_attributes_of(call);

@@ -59,7 +59,8 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     bool done;
     BO_TRY(bo_gpu_backward_zero(context, call, &done));
     if (done) return BO_OK;
-    for (size_t i = MEAN; i < INPUTS; i++) BO_TRY(bo_gpu_no_gradient(context, call, i)); /* running values have none */
+    for (size_t i = MEAN; i < INPUTS; i++)
+        BO_TRY(bo_gpu_no_gradient(context, call, i)); /* running values have no gradient */
     return BO_LAUNCH(context, batch_norm_back,
                      &((bo_gpu_batch_norm_back){.rows = call->in[X].rows,
                                                 .columns = call->in[X].columns,

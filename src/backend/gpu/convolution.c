@@ -11,7 +11,7 @@ static bool is_causal(const bo_op_call *call)
     return !((const bo_convolution_attributes *)call->attributes)->windows.width.size;
 }
 
-/* What does not depend on the pass. */
+/* The fields that do not depend on the pass. */
 static bo_gpu_convolution convolution_of(const bo_op_call *call)
 {
     const bo_convolution_attributes *a = call->attributes;
@@ -91,7 +91,7 @@ static bo_status backward(bo_context *context, const bo_op_call *call)
     return BO_LAUNCH(context, convolution_back, &back);
 }
 
-/* Those of a causal convolution have states. */
+/* The sequences of a causal convolution, which have states. */
 static bo_sequences sequences(const bo_op_call *call)
 {
     bo_sequences of = ((const bo_convolution_attributes *)call->attributes)->sequences;
@@ -99,7 +99,7 @@ static bo_sequences sequences(const bo_op_call *call)
     return of;
 }
 
-/* Two operations per number of a window. */
+/* Two FLOPs per element of a window. */
 static double operations(bo_context *context, const bo_op_call *call)
 {
     (void)context;

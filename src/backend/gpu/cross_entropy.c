@@ -1,10 +1,10 @@
-/* Cross-entropy of softmax(scale x Wᵀ + b), in chunks of rows: the logits of all rows never exist at once. A run with
- * gradients computes the logits once: they are replaced in place by their gradient, from which dx, dW and db are
- * computed before the next chunk. The number of targets and the gradient of the loss are read on the device.
+/* Cross-entropy of softmax(scale x Wᵀ + b), in chunks of rows: the logits of all rows never exist at the same time. A
+ * run with gradients computes the logits once: they are replaced in place by their gradient, from which dx, dW and db
+ * are computed before the next chunk. The number of targets and the gradient of the loss are read on the device.
  *
- * If W is converted (float32 to bfloat16), it is padded with zeros to a multiple of 128 classes, which suits the tiles
- * of products. The logits of a teacher are a second product of the same shape: equal rows get equal bits, so that the
- * divergence of a student that equals its teacher is exactly 0. */
+ * If W is converted (float32 to bfloat16), it is padded with zeros to a multiple of 128 classes, which matches the tile
+ * size of GEMM kernels. A second product of the same shape computes the logits of a teacher: equal rows have bitwise
+ * equal logits, so the divergence of a student that equals its teacher is exactly 0. */
 #include "matrix.h"
 #include "../shapes.h"
 
@@ -19,7 +19,7 @@ enum {
 typedef struct entropy {
     const bo_cross_entropy_attributes *attributes;
     size_t rows, width, classes;
-    size_t padded, ld;    /* classes with padding; numbers between two rows of logits */
+    size_t padded, ld;    /* padded number of classes; the stride between rows of logits */
     size_t chunk;         /* rows */
     size_t teacher_place; /* 0: none */
     bo_element type;      /* of products and logits */
@@ -29,7 +29,7 @@ typedef struct entropy {
     void *logits, *taught; /* of a chunk */
     float *counted, *partial;
     bo_gpu_recast recast;
-    size_t bytes; /* of scratch memory */
+    size_t bytes; /* of workspace */
 } entropy;
 
 static size_t chunk_rows(const entropy *e)
@@ -133,7 +133,7 @@ static bo_status compute_losses(bo_context *context, const bo_op_call *call, con
 }
 
 /* dW of all classes in two products: cuBLASLt has slower kernels if the number of classes is not a multiple of a tile,
- * so the classes beyond the last whole tile are a product of their own. */
+ * so a separate product computes the classes after the last whole tile. */
 static bo_status spread_weights(bo_context *context, const entropy *e, bo_gpu_gemm dw)
 {
     const size_t tile = e->emulated ? EMULATED_TILE : TILE, whole = e->classes / tile * tile;

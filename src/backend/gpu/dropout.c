@@ -1,4 +1,4 @@
-/* x m / (1 - rate) with the random mask m of cpu/dropout.c. Outside training: x. */
+/* x m / (1 - rate) with the random mask m of cpu/dropout.c. In evaluation: x. */
 #include "rows.h"
 #include "../shapes.h"
 #include "../../base/rng.h"

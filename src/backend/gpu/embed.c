@@ -1,4 +1,4 @@
-/* Selects rows of a table by index. An index that is not in the table gives a row of NANs. */
+/* Selects rows of a table by index. An index outside the table selects a row of NaNs. */
 #include "rows.h"
 #include "../shapes.h"
 

@@ -1,5 +1,5 @@
-/* What operations on GPUs share. An operation is a C file here that describes its call (device/gpu/launches.h); its
- * kernels are in src/device/cuda. */
+/* Declarations shared by the GPU operations. Each operation is a C file that describes its call
+ * (device/gpu/launches.h); its kernels are in src/device/cuda. */
 #ifndef BO_BACKEND_GPU_H
 #define BO_BACKEND_GPU_H
 
@@ -13,12 +13,12 @@ static inline size_t bo_gpu_count(const bo_tensor *tensor)
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-/* The pass in memory of the device, and its copy in memory of the host. */
+/* The pass in device memory, and its copy in host memory. */
 struct bo_staged {
     bo_gpu_pass *device; /* followed by its arrays */
-    size_t bytes;        /* of the memory of the device */
-    bo_gpu_pass host;    /* with addresses of the device */
-    char *written;       /* memory of the host: what is written to the device */
+    size_t bytes;        /* of device memory */
+    bo_gpu_pass host;    /* with device addresses */
+    char *written;       /* host memory that is copied to the device */
     bo_device *owner;
 };
 
@@ -28,10 +28,10 @@ void bo_gpu_unstage(bo_staged *staged);
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-/* Writes zeros to the gradient of an input, or leaves it if it is added to. */
+/* Sets the gradient of an input to zero unless it is accumulated. */
 bo_status bo_gpu_no_gradient(bo_context *context, const bo_op_call *call, size_t input);
-/* Backward of an operation whose outputs have no gradient: writes zeros to gradients that are not added to. Returns
- * true if the call was one of these. */
+/* Backward of a call whose outputs have no gradient: sets gradients that are not accumulated to zero. Sets *done if
+ * this applies. */
 bo_status bo_gpu_backward_zero(bo_context *context, const bo_op_call *call, bool *done);
 /* din[input] = or += dout[0]. */
 bo_status bo_gpu_pass_gradient(bo_context *context, const bo_op_call *call, size_t input);
@@ -40,7 +40,7 @@ bo_status bo_gpu_sizes_none(bo_context *context, const bo_op_call *call, bool gr
 
 extern const bo_op bo_gpu_op_add, bo_gpu_op_attention;
 extern const bo_op bo_gpu_op_embed, bo_gpu_op_position, bo_gpu_op_norm, bo_gpu_op_dropout, bo_gpu_op_rope,
-    bo_gpu_op_unary, bo_gpu_op_glu, bo_gpu_op_loss; /* on rows and numbers */
+    bo_gpu_op_unary, bo_gpu_op_glu, bo_gpu_op_loss; /* on rows and elements */
 extern const bo_op bo_gpu_op_noise, bo_gpu_op_round, bo_gpu_op_product, bo_gpu_op_scale, bo_gpu_op_reshape,
     bo_gpu_op_concat, bo_gpu_op_batch_norm, bo_gpu_op_pool, bo_gpu_op_aggregate;
 extern const bo_op bo_gpu_op_features, bo_gpu_op_convolution, bo_gpu_op_mix, bo_gpu_op_recurrent;

@@ -1,5 +1,5 @@
 /* y_i = s x W_iᵀ + b_i (+ keep r): one product per weight. Weights are float32; in bfloat16 they are converted in
- * scratch memory, in forward and again in backward, which costs 6 bytes per weight. */
+ * workspace, in forward and again in backward, which costs 6 bytes per weight. */
 #include "matrix.h"
 #include "../shapes.h"
 
@@ -15,7 +15,7 @@ typedef struct linear {
     const void *x, *w[MAX_WEIGHTS], *bias[MAX_WEIGHTS], *residual, *dy[MAX_WEIGHTS];
     float *partial; /* sums of columns */
     bo_gpu_recast recast;
-    size_t bytes; /* of scratch memory */
+    size_t bytes; /* of workspace */
 } linear;
 
 static linear linear_of(const bo_op_call *call)
@@ -36,8 +36,8 @@ static const void *factor(linear *l, bo_carver *carver, const bo_tensor *tensor,
     return bo_gpu_factor(&l->recast, carver, tensor, tensor->rows, type);
 }
 
-/* Decoding: weights are read as they are stored, once per 8 rows. Those that are stored as integers would otherwise be
- * converted, which costs more than to read them twice. */
+/* Decoding: weights are read in their storage type, once per 8 rows. Integer weights are read twice if necessary, which
+ * is cheaper than converting them. */
 static bool has_few_rows(const bo_op_call *call, const linear *l)
 {
     const bo_element stored = call->in[1].element;
@@ -161,7 +161,7 @@ static bo_status forward(bo_context *context, const bo_op_call *call)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* dx = s Σ_i dy_i W_i; `add`: to what is there. */
+/* dx = s Σ_i dy_i W_i; `add`: accumulates. */
 static bo_status input_gradient(bo_context *context, const bo_op_call *call, const linear *l, size_t i, bool add)
 {
     const size_t out = call->in[1 + i].rows;

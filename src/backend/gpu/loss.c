@@ -7,7 +7,7 @@ static bo_loss_kind kind_of(const bo_op_call *call)
     return ((const bo_loss_attributes *)call->attributes)->kind;
 }
 
-/* KL has one item per row, other losses one per number. */
+/* KL has one item per row, other losses one per element. */
 static size_t items_of(const bo_op_call *call)
 {
     return kind_of(call) == BO_LOSS_KIND_KL ? call->in[0].rows : bo_gpu_count(&call->in[0]);

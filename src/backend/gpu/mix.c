@@ -1,5 +1,5 @@
 /* Products along the tokens: see cpu/mix.c. Sequences that are longer than the matrix are refused if their length is
- * known on the host; together with the tokens of a state, the device finds them, and their results are NANs. */
+ * known on the host; if the tokens of a state make them too long, the device detects this and writes NaNs. */
 #include "rows.h"
 #include "../shapes.h"
 #include "../sequences.h"

@@ -3,8 +3,8 @@
  * than columns. An iteration is three products: A = XXᵀ, B = cA² + bA, Y = BX + aX.
  *
  * In float32 all products are float32. In bfloat16 the last two iterations are bfloat16; an iteration multiplies small
- * singular values by 3.4, and with them the rounding errors of earlier iterations, whose products therefore round their
- * factors to 11 bits (TF32) and their results not at all. */
+ * singular values and earlier rounding errors by 3.4, so the earlier products round their factors to 11 bits (TF32) and
+ * do not round their results. */
 #include "updates.h"
 
 enum { BATCH_BYTES = 1 << 30, NARROW_STEPS = 2 };
@@ -29,7 +29,7 @@ static size_t larger(const bo_muon_matrix *m)
     return bo_max(m->rows, m->columns);
 }
 
-/* The number of matrices at the start of the list that have the same sides. */
+/* The number of leading matrices of the list with equal shapes. */
 static size_t group_of(size_t count, const bo_muon_matrix *matrices)
 {
     size_t n = 1;
@@ -79,7 +79,7 @@ static bo_status multiply(bo_context *context, const layout *l, bo_gpu_gemm prod
     return BO_LAUNCH(context, gemm, &product);
 }
 
-/* Y from X, in products of this type. */
+/* Computes Y from X with GEMMs of this type. */
 static bo_status iterate(bo_context *context, const layout *l, bo_newton_schulz iteration, size_t batch,
                          const bo_gpu_gemm *kind, const void *x, void *y)
 {
@@ -96,7 +96,7 @@ static bo_status iterate(bo_context *context, const layout *l, bo_newton_schulz 
     return multiply(context, l, next, l->large, l->small);
 }
 
-/* Orthogonalizes the matrices at x, with y as scratch memory. *out: where the result is, in *type. */
+/* Orthogonalizes the matrices at x, with y as workspace. *out: the address of the result, of type *type. */
 static bo_status orthogonalize(bo_context *context, const layout *l, bo_newton_schulz iteration, size_t steps,
                                size_t batch, void **out, bo_element *type)
 {

@@ -1,4 +1,5 @@
-/* x + amount ε, or x with numbers or rows set to 0, in training, with the random words of cpu/noise.c. Otherwise: x. */
+/* In training: x + amount ε, or x with elements or rows set to 0, with the random values of cpu/noise.c. In evaluation:
+ * x. */
 #include "rows.h"
 #include "../shapes.h"
 #include "../../base/rng.h"

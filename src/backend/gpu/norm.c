@@ -2,7 +2,7 @@
 #include "rows.h"
 #include "../shapes.h"
 
-/* Inputs after x; 0: none. */
+/* Indices of the inputs after x; 0: absent. */
 static size_t gain_input(const bo_norm_attributes *a)
 {
     return a->gain ? 1 : 0;

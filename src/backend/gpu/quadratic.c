@@ -1,5 +1,5 @@
-/* y_o = xᵀ W_o x. Only W_o + W_oᵀ matters: with V its upper triangle (with the unchanged diagonal) and z = (x_i x_j), i
- * <= j, y = z Vᵀ, which is half the products. Rows are processed in chunks.
+/* y_o = xᵀ W_o x. Only W_o + W_oᵀ matters: let V be its upper triangle (with the diagonal of W_o) and z = (x_i x_j), i
+ * <= j. Then y = z Vᵀ, which halves the number of products. Rows are processed in chunks.
  *
  * dV = dyᵀ z, and both halves of dW_o are dV_o; dz = dy V, dx_k = Σ_{j>=k} dz_kj x_j + Σ_{i<=k} dz_ik x_i. */
 #include "matrix.h"
@@ -7,7 +7,8 @@
 
 enum { CHUNK_BYTES = 128 << 20, EMULATED_BYTES = 1 << 12 }; /* of dz of a chunk */
 
-/* Scratch memory has V (out x pairs), dV likewise if needed, and z or dz of a chunk. ld: pairs, padded. */
+/* The workspace has V (out x pairs), dV of the same shape if needed, and z or dz of a chunk. ld: padded number of
+ * pairs. */
 typedef struct quadratic {
     size_t rows, width, out, ld, chunk;
     bo_element type; /* of the factors V and z; dV and dz are float32 */

@@ -1,4 +1,4 @@
-/* The same numbers in rows of another length, and columns side by side. */
+/* Reshaped rows, and concatenated columns. */
 #include "rows.h"
 #include "../shapes.h"
 

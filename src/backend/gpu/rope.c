@@ -21,7 +21,7 @@ static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradien
     return BO_OK;
 }
 
-/* Sets the frequencies: in the arguments, or in scratch memory of the device. */
+/* Sets the frequencies: in the arguments, or in scratch device memory. */
 static bo_status set_frequencies(bo_context *context, const bo_op_call *call, bo_gpu_rope *r)
 {
     const bo_rope_attributes *a = call->attributes;

@@ -1,4 +1,4 @@
-/* Rounding to a small float format; the gradient is rounded to its own. */
+/* Rounding to a small float format; the gradient is rounded to a separate format. */
 #include "rows.h"
 #include "../shapes.h"
 

@@ -1,4 +1,4 @@
-/* Helpers of the operations on rows and numbers. */
+/* Helpers of the operations on rows and elements. */
 #include "rows.h"
 #include <string.h>
 #include "../cpu/angles.h"

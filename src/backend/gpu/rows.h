@@ -1,4 +1,4 @@
-/* Helpers of the operations on rows and numbers: tensors of a call as arguments of launches. */
+/* Helpers of the operations on rows and elements: tensors of a call as arguments of launches. */
 #ifndef BO_BACKEND_GPU_ROWS_H
 #define BO_BACKEND_GPU_ROWS_H
 
@@ -29,8 +29,8 @@ static inline bo_gpu_target bo_gpu_din(const bo_op_call *call, size_t i)
 /* out[0] = in[0]. */
 bo_status bo_gpu_pass_on(bo_context *context, const bo_op_call *call);
 
-/* The gradient of a table whose rows were selected by the indices of an input: sums of the rows of dout[0] with the
- * same index. Does nothing if din[table] is NULL. Uses bo_gpu_scatter_bytes of scratch memory. */
+/* The gradient of a lookup table: sums of the rows of dout[0] with the same index. Does nothing if din[table] is NULL.
+ * The workspace has bo_gpu_scatter_bytes. */
 size_t bo_gpu_scatter_bytes(const bo_op_call *call, size_t indices, size_t table);
 bo_status bo_gpu_scatter_rows(bo_context *context, const bo_op_call *call, size_t indices, size_t table);
 
@@ -42,7 +42,7 @@ size_t bo_gpu_sorted_bytes(size_t count);
 bo_status bo_gpu_sort_keys(bo_context *context, const int32_t *keys, size_t count, size_t limit, void *workspace,
                            bo_gpu_sorted *out);
 
-/* Frequencies of positions (cpu/angles.h) in scratch memory of the device: bo_angles_bytes(width). */
+/* Frequencies of positions (cpu/angles.h) in a device workspace of bo_angles_bytes(width). */
 bo_status bo_gpu_angles(bo_context *context, size_t width, double base, const bo_rope_scaling *scaling,
                         void *workspace);
 

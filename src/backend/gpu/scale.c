@@ -1,4 +1,4 @@
-/* y = x ∘ s, where s is one number, one per column or one per row: dx = dy ∘ s, ds = Σ dy ∘ x. */
+/* y = x ∘ s, where s is a scalar, one value per column, or one value per row: dx = dy ∘ s, ds = Σ dy ∘ x. */
 #include "rows.h"
 #include "../shapes.h"
 

@@ -1,4 +1,4 @@
-/* The settings of a pass in memory of the device. */
+/* The settings of a pass in device memory. */
 #include <string.h>
 #include "gpu.h"
 

@@ -1,4 +1,4 @@
-/* The operations of GPUs, and conversions of numbers in their memory. */
+/* The operations of GPUs, and type conversions in device memory. */
 #include "../cpu/stored.h"
 #include "../updates.h"
 #include "gpu.h"
@@ -54,9 +54,9 @@ static bo_status widen(bo_context *context, bo_element element, size_t rows, siz
     return convert(context, element, BO_ELEMENT_FLOAT32, rows * columns, from, floats);
 }
 
-/* ---- results for the host ---------------------------------------------------------------------------------------- */
+/* ---- results on the host ---------------------------------------------------------------------------------------- */
 
-/* Reads a result in borrowed memory, and gives it back. */
+/* Reads a result in borrowed memory and returns the memory. */
 static bo_status read_result(bo_context *context, bo_status status, void *memory, void *host, size_t bytes)
 {
     if (status == BO_OK) status = bo_buffer_read(context, bo_device_of(context), host, memory, bytes);
@@ -88,7 +88,7 @@ static bo_status largest(bo_context *context, size_t rows, size_t columns, const
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-/* One line per operation. Those that are absent are refused by name when a graph is recorded. */
+/* One line per operation. Recording a graph fails for operations that are missing here. */
 static const bo_op *const ops[BO_OPERATION_COUNT] = {
     [BO_OPERATION_ADD] = &bo_gpu_op_add,
     [BO_OPERATION_ATTENTION] = &bo_gpu_op_attention,

@@ -40,9 +40,9 @@ static bo_status sum_sizes(bo_context *context, size_t count, const bo_update *l
     return sum(context, true, count, list, scratch, out);
 }
 
-/* ---- updates in place -------------------------------------------------------------------------------------------- */
+/* ---- in-place updates -------------------------------------------------------------------------------------------- */
 
-/* Launches a rule for all vectors; `numbers` has what they share. rate_factor multiplies their rates. */
+/* Launches a rule for all vectors; `numbers` has the shared parameters. rate_factor multiplies their rates. */
 static bo_status update_all(bo_context *context, const bo_gpu_update *numbers, const bo_rule *rule, double rate_factor,
                             size_t count, const bo_update *list)
 {

@@ -1,4 +1,4 @@
-/* What the updates of the operations of GPUs share. */
+/* Declarations shared by the GPU updates. */
 #ifndef BO_BACKEND_GPU_UPDATES_H
 #define BO_BACKEND_GPU_UPDATES_H
 

@@ -8,7 +8,7 @@
 
 enum { BO_CHANNELS = 16, BO_COMPLEX_ROW = 2 * BO_CHANNELS };
 
-/* A linear system s' = s + μ s + P (Qᵀ s) + b u, y = Re(c s') with states of `size` complex numbers. μ = A - 1, which
+/* A linear system s' = s + μ s + P (Qᵀ s) + b u, y = Re(c s') with states of `size` complex values. μ = A - 1, which
  * keeps slow modes accurate. mu, b, c: `size` complex rows; p, q: `rank` complex rows per state. rank 0: no p and q,
  * and b is 1 (NULL). */
 typedef struct bo_systems {

@@ -1,4 +1,4 @@
-/* Compute kernels: the inner loops that profit from specific instruction sets. ref/ has each in plain C; avx2/, avx512/
+/* Compute kernels: the inner loops that benefit from SIMD instruction sets. ref/ has plain C versions; avx2/, avx512/
  * and neon/ have faster versions; table.c selects a table at run time. No code outside this directory refers to an
  * instruction set.
  *
@@ -27,10 +27,10 @@ typedef struct bo_micro {
 } bo_micro;
 
 /* The same for signed bytes in [-127, 127], with exact sums: C[i * ldc + j] = fma(scale, sum, C[i * ldc + j]). Every
- * sum is an integer below 2^31, so every instruction set gives the same bits. One instruction processes `group`
- * consecutive p of a line, `element` bytes each. The layout of a sliver is private to the kernel: its pack functions
- * write it (`lines` columns of q, k rows of stride ldq, as consecutive slivers of bo_sliver_s8 bytes, the last padded
- * with zeros) and `multiply` reads it. k <= BO_S8_DEPTH. */
+ * sum is an integer below 2^31, so results are bitwise equal for all instruction sets. One instruction processes
+ * `group` consecutive p of a line, `element` bytes each. The layout of a sliver is private to the kernel: its pack
+ * functions write it (`lines` columns of q, k rows of stride ldq, as consecutive slivers of bo_sliver_s8 bytes, the
+ * last padded with zeros) and `multiply` reads it. k <= BO_S8_DEPTH. */
 typedef struct bo_micro_s8 {
     size_t mr, nr; /* mr <= 16 */
     size_t group, element;
@@ -64,8 +64,8 @@ static inline void bo_fetch_ahead(const void *from, size_t bytes)
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const void *)((uintptr_t)from + 6144 + i), 0, 3);
 }
 
-/* A line of bytes with scales: n bytes, padded to a multiple of 4, then one float per group of BO_S8_GROUP. Number i is
- * q[i] times the scale of its group. */
+/* A line of bytes with scales: n bytes, padded to a multiple of 4, then one float per group of BO_S8_GROUP. Element i
+ * is q[i] times the scale of its group. */
 enum { BO_S8_GROUP = 64 };
 
 static inline size_t bo_s8_line(size_t n) /* bytes of such a line */
@@ -78,13 +78,13 @@ static inline const float *bo_s8_scales(const int8_t *line, size_t n) /* lines s
     return (const float *)(const void *)(line + (n + 3) / 4 * 4);
 }
 
-/* A line of 4-bit codes: 16 bytes per group of BO_S4_GROUP numbers (number j < 16 of a group is the lower half of byte
- * j, number j + 16 its upper half), then one bfloat16 scale per group. The words of 4 bytes of BO_S4_WIDE groups are
- * interleaved, so that each lane of a vector sums the products of one group: first the first word of each group, then
- * the second words, and so on; the last block may have fewer groups. Number i is the scale of its group times
- * BO_S4_VALUES[code]. These values minimize the squared error of normally distributed numbers if each group has the
- * best scale (Lloyd's algorithm, rounded to bytes). Positive and negative scales use the longer side for the number of
- * the largest absolute value. Codes after the last number are arbitrary. */
+/* A line of 4-bit codes: 16 bytes per group of BO_S4_GROUP elements (element j < 16 of a group is the lower half of
+ * byte j, element j + 16 its upper half), then one bfloat16 scale per group. The quads (4 bytes) of BO_S4_WIDE groups
+ * are interleaved, so each lane of a vector sums the products of one group: first the first quad of each group, then
+ * the second quads, and so on; the last block may have fewer groups. Element i is the scale of its group times
+ * BO_S4_VALUES[code]. These values minimize the squared error of normally distributed values if each group has the best
+ * scale (Lloyd's algorithm, rounded to bytes). The sign of the scale assigns the longer side of the code range to the
+ * element with the largest absolute value. Codes after the last element are arbitrary. */
 enum { BO_S4_GROUP = 32, BO_S4_BYTES = BO_S4_GROUP / 2, BO_S4_WIDE = 16 };
 #define BO_S4_VALUES -127, -100, -79, -62, -48, -34, -21, -9, 2, 13, 25, 37, 50, 65, 83, 108
 
@@ -103,7 +103,7 @@ static inline const uint16_t *bo_s4_scales(const uint8_t *line, size_t n) /* lin
     return (const uint16_t *)(const void *)(line + bo_s4_groups(n) * BO_S4_BYTES);
 }
 
-/* Position of the first word of group g; its other words follow at distances of bo_s4_stride bytes. */
+/* Offset of the first quad of group g; the next quads follow bo_s4_stride bytes apart. */
 static inline size_t bo_s4_first(size_t g)
 {
     return g / BO_S4_WIDE * BO_S4_WIDE * BO_S4_BYTES + g % BO_S4_WIDE * sizeof(uint32_t);
@@ -115,11 +115,11 @@ static inline size_t bo_s4_stride(size_t groups, size_t g) /* groups: of the lin
     return (left < BO_S4_WIDE ? left : BO_S4_WIDE) * sizeof(uint32_t);
 }
 
-/* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP, in blocks of BO_S4_WIDE groups, in the order in
- * which the codes of a whole block are unpacked: the lower halves of the first words, their upper halves, the lower
- * halves of the second words, … Number i of row r is bytes[r * length + bo_s4_place(i)] times scales[(r * length + i) /
- * BO_S4_GROUP]. `starts` has one integer per group, from which unsigned products start: -128 times the sum of its
- * bytes. The rows are padded with zeros to `length`, a multiple of BO_S4_BLOCK. */
+/* Rows of bytes in [-127, 127] with one scale per group of BO_S4_GROUP, in blocks of BO_S4_WIDE groups, in the
+ * unpacking order of the codes of a whole block: the lower halves of the first quads, their upper halves, the lower
+ * halves of the second quads, … Element i of row r is bytes[r * length + bo_s4_place(i)] times scales[(r * length + i)
+ * / BO_S4_GROUP]. `starts` has the initial value of unsigned dot products per group: -128 times the sum of its bytes.
+ * The rows are padded with zeros to `length`, a multiple of BO_S4_BLOCK. */
 enum { BO_S4_BLOCK = BO_S4_WIDE * BO_S4_GROUP };
 
 static inline size_t bo_s4_place(size_t i)
@@ -135,7 +135,7 @@ typedef struct bo_byte_rows {
     size_t length;
 } bo_byte_rows;
 
-/* Pieces along the depth of a product: their number, and the distance between them in A and B, in floats. */
+/* Runs along the depth of a product: their number, and their stride in A and B, in floats. */
 typedef struct bo_runs {
     size_t count, a, b;
 } bo_runs;
@@ -147,7 +147,8 @@ typedef struct bo_micro_f64 {
     void (*f64)(size_t k, const double *a, const double *b, double *c, size_t ldc, size_t m, size_t n, bool add);
 } bo_micro_f64;
 
-/* The numbers of one normalized group in the backward pass: x̂ = (x - mean) rate; shift and slope as in `norm_back`. */
+/* The statistics of one normalized group in the backward pass: x̂ = (x - mean) rate; shift and slope as in `norm_back`.
+ */
 typedef struct bo_norm_row {
     float mean, rate, shift, slope;
 } bo_norm_row;
@@ -208,22 +209,22 @@ typedef struct bo_kernels {
 
     /* C (m x n) = A B, or C += A B if `add`, for operands in cache: nothing is packed. A(i, p) = a[i * row + p *
      * column]: either stride may be 1, so that A or its transpose is used in place. B is k rows of n (stride ldb). Each
-     * element is one sum over p = 0..k-1, starting with C(i, j) if `add`, else with 0; its bits do not depend on m, n,
-     * i, j. k may be 0. C overlaps neither A nor B. */
+     * element is one sum over p = 0..k-1, starting with C(i, j) if `add`, else with 0; it is bitwise independent of m,
+     * n, i, j. k may be 0. C overlaps neither A nor B. */
     void (*multiply)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b,
                      size_t ldb, bool add, float *c, size_t ldc);
     /* multiply over runs.count runs of length k: element r k + p of a row of A is at a[i * row + r * runs.a + p *
-     * column], row r k + p of B is at b + r * runs.b + p * ldb. Each element is one sum with the same bits as multiply
-     * on contiguous copies, so that patches of an image need not be copied. */
+     * column], row r k + p of B is at b + r * runs.b + p * ldb. Each element is bitwise equal to multiply on contiguous
+     * copies, so image patches are not copied. */
     void (*multiply_runs)(size_t m, size_t n, bo_runs runs, size_t k, const float *a, size_t row, size_t column,
                           const float *b, size_t ldb, bool add, float *c, size_t ldc);
-    /* C = keep C + A B: each sum starts with keep * C(i, j), otherwise like multiply. */
+    /* C = keep C + A B: like multiply, but each sum starts with keep * C(i, j). */
     void (*renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t column, const float *b, size_t ldb,
                   float keep, float *c, size_t ldc);
     /* b[j * ldb + i] = a[i * lda + j] for i < rows, j < columns */
     void (*transpose)(size_t rows, size_t columns, const float *a, size_t lda, float *b, size_t ldb);
-    /* Products without repeats: row i of `out` (n - i numbers; rows are consecutive) is a_i [c t_i, other t_{i+1},
-     * other t_{i+2}, …] with c = diagonal, except c = head in row 0. out overlaps neither a nor t. */
+    /* Products without repeats: row i of `out` (n - i elements; rows are consecutive) is a_i [c t_i, off_diagonal
+     * t_{i+1}, off_diagonal t_{i+2}, …] with c = diagonal, except c = head in row 0. out overlaps neither a nor t. */
     void (*triangle)(size_t n, const float *a, const float *t, float head, float diagonal, float off_diagonal,
                      float *out);
     /* With g = dL/dout: da_i += Σ_j g_ij c_ij t_j, dt_j += Σ_i g_ij c_ij a_i. da and dt may be the same array; they
@@ -249,14 +250,14 @@ typedef struct bo_kernels {
     void (*widen_s8)(size_t n, float scale, const int8_t *q, float *y);
     /* q[i] = x[i] * scale rounded to the nearest integer, clamped to [-32767, 32767]; 0 for NaN */
     void (*quantize_s16)(size_t n, float scale, const float *x, int16_t *q);
-    /* dots with w in bfloat16; ldw in numbers */
+    /* dots with w in bfloat16; ldw in elements */
     void (*dots_bf16)(size_t lines, size_t rows, size_t n, const uint16_t *w, size_t ldw, const float *x, size_t ldx,
                       float *out, size_t ldo);
     /* dots with lines of bytes and their scales (BO_S8_GROUP; ldw in bytes) and rows x_r of integers in [-32767,
      * 32767], times scale[r]. Sums within a group are exact. x_r is padded with zeros to a whole group. */
     void (*dots_s8)(size_t lines, size_t rows, size_t n, const int8_t *w, size_t ldw, const int16_t *x, size_t ldx,
                     const float *scale, float *out, size_t ldo);
-    /* y = the numbers of `count` groups of a line of n 4-bit codes, starting at group `first` */
+    /* y = the values of `count` groups of a line of n 4-bit codes, starting at group `first` */
     void (*widen_s4)(size_t n, const uint8_t *line, size_t first, size_t count, float *y);
     /* dots with lines of 4-bit codes (ldw in bytes) and rows of bytes. Sums within a group are exact. */
     void (*dots_s4)(size_t lines, size_t rows, size_t n, const uint8_t *w, size_t ldw, const bo_byte_rows *x,
@@ -264,19 +265,19 @@ typedef struct bo_kernels {
     /* y[i] = exp(x[i] + shift) for x[i] + shift <= 0 (slightly positive values are harmless): |error| <= 2e-7, 0 below
      * -87.3 and for -INFINITY. Faster than exp_shift because the error bound is absolute, not relative. */
     void (*exp_below)(size_t n, const float *x, float shift, float *y);
-    /* exp_below that also returns the sum of y in float32, in an order that depends only on n. */
+    /* exp_below that also returns the sum of y in float32, in a summation order that depends only on n. */
     float (*exp_sum)(size_t n, const float *x, float shift, float *y);
-    /* y[i] *= exp(x[i] + shift), like exp_below. Returns the sum of y, in an order that depends only on n. */
+    /* y[i] *= exp(x[i] + shift), like exp_below. Returns the sum of y, in a summation order that depends only on n. */
     float (*exp_weigh)(size_t n, const float *x, float shift, float *y);
     /* The same with exponents that may cancel: x[i] + shift is rounded to float once. The array x must extend to a
-     * multiple of 16 numbers; the extra numbers are read but not used. */
+     * multiple of 16 elements; the extra elements are read but not used. */
     float (*exp_weigh_wide)(size_t n, const double *x, double shift, float *y);
-    /* y[i] = a log|x[i]|, |error| <= |a| 3e-7 (1 + |log|x||); -INFINITY if |x| < FLT_MIN (a > 0), INFINITY if x is not
-     * finite. */
+    /* y[i] = a log|x[i]|, |error| <= |a| 3e-7 (1 + |log|x||); -INFINITY if |x| < FLT_MIN (a > 0), INFINITY if x is NaN
+     * or infinite. */
     void (*log_size)(size_t n, float a, const float *x, float *y);
     /* True if no x[i] is NaN or infinite. */
     bool (*finite)(size_t n, const float *x);
-    bool (*finite_rows)(size_t rows, size_t n, const float *x, size_t ldx); /* the same for short rows */
+    bool (*finite_rows)(size_t rows, size_t n, const float *x, size_t ldx); /* a variant for short rows */
     /* One token of linear attention: S (rows x n, contiguous) = decay S + f vᵀ, and for each of `queries` queries g:
      * out_g (n floats) = Σ_i q_g[i] S_i with the updated S. q_g = q + g * ldq, out_g = out + g * ldo. One pass over S.
      * update false: S is only read; decay, f and v are ignored. */
@@ -297,12 +298,12 @@ typedef struct bo_kernels {
     void (*gated_gradients)(size_t rows, size_t n, const float *w, size_t ldw, const float *q, const float *k,
                             size_t ldk, const float *g, float *dq, float *dk, float *dlog);
     /* Rotates `count` rows y into one row of doubles, in the order t = 0, 1, …: (row, y_t) becomes (c_t row + s_t y_t,
-     * c_t y_t - s_t row); then w -= z row for each of the `outputs` rows w of that y (w and z: count x asked). n is a
+     * c_t y_t - s_t row); then w -= z row for each of the `outputs` rows w of that y (w and z: count x outputs). n is a
      * multiple of 8; ldy and ldw are strides. */
     void (*rotate)(size_t n, size_t count, const double *c, const double *s, double *row, double *y, size_t ldy,
                    size_t outputs, const double *z, double *w, size_t ldw);
     /* Products of `rows` rows of doubles a_r = a + r * lda, each with one pass over A: y[r] += Σ_j a_r[j] x[j]; z[j] +=
-     * Σ_r w[r] a_r[j]; and both. The order of a sum depends only on rows and n. y and z overlap nothing else. */
+     * Σ_r w[r] a_r[j]; and both. The summation order depends only on rows and n. y and z overlap nothing else. */
     void (*dots64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y);
     void (*combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *w, double *z);
     void (*dots_combine64)(size_t rows, size_t n, const double *a, size_t lda, const double *x, double *y,
@@ -314,12 +315,12 @@ typedef struct bo_kernels {
      * arrays must not overlap. */
     void (*adamw)(size_t n, const bo_adamw_step *step, const float *g, float *m, float *v, float *w);
     /* With g = gain ∘ dy (gain NULL: g = dy): dx = rate (g - shift - (x - mean) slope), or added to dx if `add`; dgain
-     * += dy ∘ x̂; dbias += dy. dx, dgain, dbias NULL: not requested. Every operation is rounded: all instruction sets
-     * give the same bits. The outputs overlap nothing else. */
+     * += dy ∘ x̂; dbias += dy. dx, dgain, dbias NULL: not requested. Every operation is rounded separately, so results
+     * are bitwise equal for all instruction sets. The outputs overlap nothing else. */
     void (*norm_back)(size_t n, const bo_norm_row *row, const float *x, const float *dy, const float *gain, bool add,
                       float *dx, float *dgain, float *dbias);
-    /* Random words: groups of BO_RANDOM_GROUP, starting at group `first`. Word j of group g is word j / 16 of block 16
-     * g + j % 16 of the generator in base/rng.h. */
+    /* Random 32-bit values: groups of BO_RANDOM_GROUP, starting at group `first`. Value j of group g is value j / 16 of
+     * block 16 g + j % 16 of the generator in base/rng.h. */
     void (*random)(uint64_t seed, uint64_t stream, uint64_t first, size_t groups, uint32_t *out);
     /* y[i] = f(x[i]), and y[i] = f'(x[i]) */
     void (*curve)(bo_curve curve, size_t n, const float *x, float *y);
@@ -330,7 +331,7 @@ typedef struct bo_kernels {
     void (*distances)(bo_distance distance, size_t rows, size_t columns, size_t dim, const float *x, size_t ldx,
                       const float *weight, const float *panel, float *out, size_t ldo);
     /* y[i] = f(s[i]), and y[i] = f'(s[i]), s >= 0; RECIPROCAL: the derivative with respect to log s; ROOT: f'(0) is
-     * taken to be 0. |error| of f and of -f' / (f' at 0, or f' of ROOT) is at most 5e-7. */
+     * defined as 0. |error| of f and of -f' / (f' at 0, or f' of ROOT) is at most 5e-7. */
     void (*radial)(const bo_radial *radial, size_t n, const float *s, float *y);
     void (*radial_derivative)(const bo_radial *radial, size_t n, const float *s, float *y);
     /* sums[p * BO_PAIR_LANES + j % BO_PAIR_LANES] += factor[j] h_p(x, y_j) for the BO_PAIR_ROWS rows y_j of a panel, p
@@ -344,7 +345,7 @@ typedef struct bo_kernels {
  * supports if isa is NULL. NULL: the CPU does not support it, or the name is unknown. Does not read environment
  * variables. */
 const bo_kernels *bo_kernels_find(const char *isa);
-/* Returns the name of the table, for modules that know only the pointer type. */
+/* Returns the name of the table, for modules that see only the pointer type. */
 const char *bo_kernels_isa(const bo_kernels *kernels);
 
 #endif

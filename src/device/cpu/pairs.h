@@ -13,8 +13,8 @@ typedef enum bo_distance {
     BO_DISTANCE_PRODUCT    /* Π (1 + w_p d_p²) */
 } bo_distance;
 
-/* A function f of s; a = scale √s. Values below exp(-BO_RADIAL_DEPTH) = 8.8e-27 are 0 (for RATIONAL with an exponent
- * that large): products with them would be subnormal numbers, which CPUs process slowly. */
+/* A function f of s; a = scale √s. Values below exp(-BO_RADIAL_DEPTH) = 8.8e-27 are 0 (for RATIONAL, with a large
+ * exponent): products with smaller values would be subnormal, and CPUs process subnormals slowly. */
 #define BO_RADIAL_DEPTH   60.0f
 #define BO_RADIAL_LARGEST 0x1.79dbcap+86f /* exp(BO_RADIAL_DEPTH) */
 

@@ -32,8 +32,8 @@ static bool has_avx512bf16(void)
     return has_avx512_vnni() && __builtin_cpu_supports("avx512bf16");
 }
 
-/* Linux gives a process the registers of the tiles only on request; threads that start later have them too. A kernel
- * without AMX, or a filter of system calls, refuses: then the CPU counts as one without AMX. */
+/* On Linux, a process must request permission for the tile registers; threads that start later inherit it. If the
+ * kernel has no AMX support or a system-call filter denies the request, the CPU is treated as one without AMX. */
 static bool may_use_tiles(void)
 {
 #if defined(__linux__)
@@ -46,7 +46,7 @@ static bool may_use_tiles(void)
 
 static bool has_amx(void)
 {
-    enum { BF16 = 1 << 22, TILE = 1 << 24 }; /* bits of CPUID 7.0, EDX: compilers know their names only lately */
+    enum { BF16 = 1 << 22, TILE = 1 << 24 }; /* bits of CPUID 7.0, EDX: only recent compilers define their names */
     unsigned a, b, c, d = 0;
     return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & BF16) && (d & TILE) && may_use_tiles();
 }

@@ -1,4 +1,4 @@
-/* Activations and their derivatives (bo_unary). FAST: errors up to those of bfloat16 are allowed. */
+/* Activations and their derivatives (bo_unary). FAST: errors up to bfloat16 precision are allowed. */
 #ifndef BO_CUDA_ACTIVATIONS_CUH
 #define BO_CUDA_ACTIVATIONS_CUH
 
@@ -87,7 +87,7 @@ template <bool FAST, int F> __device__ inline float derivative(float x)
     }
 }
 
-/* f(values) and f'(values); the function is the same for all threads. */
+/* f(values) and f'(values); all threads use the same function. */
 template <bool FAST, bool DERIVATIVE, int N>
 __device__ inline void activate_all(int function, const float (&x)[N], float (&y)[N])
 {

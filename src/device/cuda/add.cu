@@ -1,4 +1,4 @@
-/* Sums of tensors. Memory-bound: reads and writes every number once. */
+/* Sums of tensors. Memory-bound: reads and writes every element once. */
 #include "device.cuh"
 #include "launches.cuh"
 

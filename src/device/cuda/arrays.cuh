@@ -1,5 +1,5 @@
-/* Reading and writing tensors whose type is known at run time, eight numbers at a time. The choice is the same for all
- * threads of a launch, so it costs no divergence. */
+/* Loads and stores of tensors with a run-time type, eight elements at a time. All threads of a launch take the same
+ * branch, so there is no divergence. */
 #ifndef BO_CUDA_ARRAYS_CUH
 #define BO_CUDA_ARRAYS_CUH
 
@@ -25,12 +25,13 @@ __device__ inline void write_one(const bo_gpu_target &to, size_t i, float value)
     }
 }
 
-/* Eight numbers as they were read. Reading several before they are widened keeps several requests in flight. */
+/* Eight elements in the type of the tensor. Loading several octets before widening them keeps several requests in
+ * flight. */
 struct raw_octet {
     uint4 low, high; /* BF16: only low */
 };
 
-/* Reads numbers first … first + count - 1, count <= 8; further ones are 0. `whole`: count is 8, and `first` a multiple
+/* Reads elements first … first + count - 1, count <= 8; the rest is 0. `whole`: count is 8, and `first` is a multiple
  * of 8. */
 __device__ inline void read_raw(const bo_gpu_source &from, size_t first, int count, bool whole, raw_octet &raw)
 {
@@ -73,7 +74,7 @@ __device__ inline void read_octet(const bo_gpu_source &from, size_t first, int c
     widen_octet(from.type, raw, x);
 }
 
-/* Writes or adds numbers first … first + count - 1; `whole` as above. */
+/* Writes or accumulates elements first … first + count - 1; `whole` as above. */
 __device__ inline void write_octet(const bo_gpu_target &to, size_t first, int count, bool whole,
                                    const float (&value)[OCTET])
 {
@@ -101,7 +102,8 @@ __device__ inline void write_octet(const bo_gpu_target &to, size_t first, int co
     }
 }
 
-/* ---- functions of numbers ---------------------------------------------------------------------------------------- */
+/* ---- elementwise functions ----------------------------------------------------------------------------------------
+ */
 
 template <int N> struct sources {
     bo_gpu_source at[N];
@@ -110,8 +112,8 @@ template <int N> struct targets {
     bo_gpu_target at[N];
 };
 
-/* y = f(x) for octets of numbers at the same place of all tensors: f(x, y, first) with x[input][8], y[output][8].
- * Tensors that are absent are neither read nor written. */
+/* y = f(x) for octets of elements at the same index of all tensors: f(x, y, first) with x[input][8], y[output][8].
+ * Absent tensors are skipped. */
 template <int IN, int OUT, typename F> __global__ void map_kernel(size_t count, sources<IN> in, targets<OUT> out, F f)
 {
     const size_t first = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) * OCTET;
@@ -132,7 +134,7 @@ template <int IN, int OUT, typename F> __global__ void map_kernel(size_t count, 
         if (out.at[o].at) write_octet(out.at[o], first, valid, whole, y[o]);
 }
 
-/* The same for octets of bfloat16 numbers only. A thread reads MAP_TURNS of them before it computes the first. */
+/* A variant for octets of bfloat16 only. A thread reads MAP_TURNS octets before it computes the first. */
 enum { MAP_THREADS = 256, MAP_TURNS = 2 };
 
 template <int IN, int OUT, typename F>

@@ -1,4 +1,4 @@
-/* What the kernels of all engines of attention share: the rows of sequences, and tiles of them. */
+/* Helpers of all attention kernels: rows of sequences, and tiles of rows. */
 #ifndef BO_CUDA_ATTENTION_CUH
 #define BO_CUDA_ATTENTION_CUH
 
@@ -26,21 +26,21 @@ __device__ inline int first_tile(const bo_gpu_rows &rows, int C, int sequence)
     return sequence * (int)ceil_div((size_t)rows.tokens, (size_t)C);
 }
 
-/* The numbers of a head at a row of a sequence. */
+/* The elements of a head at a row of a sequence. */
 template <typename T>
 __device__ inline T *numbers_at(T *array, const bo_gpu_strides &by, int sequence, size_t row, int head)
 {
     return array + ((ptrdiff_t)(row * by.row + (size_t)head * by.head) + (ptrdiff_t)sequence * by.sequence);
 }
 
-/* The same; NULL if the array is. */
+/* The same; NULL for a NULL array. */
 template <typename T>
 __device__ inline T *numbers_if_any(T *array, const bo_gpu_strides &by, int sequence, size_t row, int head)
 {
     return array ? numbers_at(array, by, sequence, row, head) : nullptr;
 }
 
-/* The strides of work memory: rows of `heads` heads of `width` numbers. */
+/* The strides of a workspace array: rows of `heads` heads of `width` elements. */
 __device__ inline bo_gpu_strides without_gaps(int heads, int width)
 {
     return {(size_t)heads * (size_t)width, (size_t)width, 0};
@@ -58,13 +58,13 @@ struct row_tile {
     int first;         /* the first row of the tile in the sequence */
 };
 
-/* The tile of a block, 0 <= block < tiles_of(rows, C). False: the block has none. With starts, the tiles of sequence s
- * begin at block start(s) / C + s, which suffices for all of them. */
+/* The tile of a block, 0 <= block < tiles_of(rows, C). Returns false if the block has no tile. With starts, the tiles
+ * of sequence s start at block start(s) / C + s, which leaves enough blocks for all tiles. */
 __device__ inline bool find_tile(const bo_gpu_rows &rows, int C, int block, row_tile *out)
 {
     int low = 0, high = rows.sequences;
     if (rows.starts) {
-        while (high - low > 1) { /* the last sequence that begins at this block or before */
+        while (high - low > 1) { /* the last sequence that starts at this block or before */
             const int middle = (low + high) / 2;
             if (rows.starts[middle] / C + middle <= block)
                 low = middle;

@@ -30,8 +30,8 @@ __device__ inline void move_toward(float *kept, double momentum, double value)
     *kept = (float)((1 - momentum) * (double)*kept + momentum * value);
 }
 
-/* The variance about the rounded mean is that about the exact mean plus the square of the difference. The sums of x are
- * in the first half of `partial`, those of squares in the second. */
+/* The variance about the rounded mean is the variance about the exact mean plus the square of the difference. The first
+ * half of `partial` has the sums of x, the second half the sums of squares. */
 __global__ void batch_rate_kernel(bo_gpu_batch_norm a, size_t parts)
 {
     const size_t column = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

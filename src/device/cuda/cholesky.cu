@@ -7,7 +7,7 @@ namespace bo {
 enum { N = BO_GPU_CHOLESKY, STRIDE = N + 1, THREADS = 256, PACK_THREADS = 256, MAX_ROWS = 32768 };
 
 /* UᵀU = A in shared memory, one row of U at a time (Golub and Van Loan, 4.2.6). Returns n, or the index of the first
- * pivot that is not positive, which is left in place. */
+ * nonpositive pivot, which stays in place. */
 __device__ inline int factorize(int n, double (*a)[STRIDE])
 {
     for (int p = 0; p < n; p++) {
@@ -78,7 +78,7 @@ bo_gpu_error cholesky_block(bo_gpu *cuda, const bo_gpu_cholesky_block *a)
 
 /* ---- the packed factor ------------------------------------------------------------------------------------------- */
 
-/* Reads columns of U: rows of L. 8 bytes are read and 4 written per number. */
+/* Reads columns of U: rows of L. Reads 8 bytes and writes 4 bytes per element. */
 __global__ void factor_pack_kernel(bo_gpu_factor_pack a)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-/* Sums over rows: see columns.cuh. Reads every number once; a block sums 32 columns with 16 threads each. */
+/* Sums over rows: see columns.cuh. Reads every element once; a block sums 32 columns with 16 threads per column. */
 #include "columns.cuh"
 
 namespace bo {

@@ -32,7 +32,7 @@ __global__ void column_sums_kernel(size_t rows, size_t columns, size_t each, F f
     }
 }
 
-/* Rows of a part, for at most `parts` parts. */
+/* Rows per part, for at most `parts` parts. */
 inline size_t part_rows(size_t rows, size_t parts = BO_GPU_COLUMN_PARTS)
 {
     const size_t each = ceil_div(rows, parts);
@@ -47,7 +47,7 @@ inline bo_gpu_error column_sums(bo_gpu *cuda, size_t rows, size_t each, size_t c
                   dim3(COLUMN_LANES, COLUMN_ROWS), 0, column_sums_kernel<N, F>, rows, columns, each, f, partial);
 }
 
-/* The numbers of a matrix themselves. */
+/* The identity: the elements of a matrix. */
 struct column_level {
     bo_gpu_source x;
     size_t columns;
@@ -57,7 +57,7 @@ struct column_level {
     }
 };
 
-/* The sum over the parts of number `which` of column c. */
+/* The sum over the parts of value `which` of column c. */
 __device__ inline double column_total(const double *partial, size_t parts, int numbers, int which, size_t columns,
                                       size_t column)
 {
@@ -66,8 +66,8 @@ __device__ inline double column_total(const double *partial, size_t parts, int n
     return total;
 }
 
-/* first[j] = Σ_i from[i apart + j] for `columns` columns, and second[j] the same for the columns after them. Does
- * nothing for a target that is absent. */
+/* first[j] = Σ_i from[i apart + j] for `columns` columns, and second[j] = the same sums for the following columns.
+ * Skips absent targets. */
 bo_gpu_error add_rows(bo_gpu *cuda, const float *from, size_t rows, size_t columns, size_t apart, bo_gpu_target first,
                       bo_gpu_target second);
 

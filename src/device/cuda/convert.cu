@@ -1,4 +1,4 @@
-/* Conversion between types, and the search for numbers that are not finite. */
+/* Type conversion, and detection of NaNs and infinities. */
 #include "device.cuh"
 #include "launches.cuh"
 
@@ -38,7 +38,7 @@ __global__ void set_kernel(int32_t *out, int32_t value)
     *out = value;
 }
 
-/* All threads that find such a number write the same value. */
+/* All threads that find a NaN or infinity write the same value. */
 template <typename T> __global__ void finite_kernel(size_t count, const T *x, int32_t *out)
 {
     size_t step = (size_t)gridDim.x * blockDim.x;
@@ -58,9 +58,9 @@ bo_gpu_error finite(bo_gpu *cuda, const bo_gpu_finite *a)
                : launch(cuda, grid, dim3(THREADS), 0, finite_kernel<bf16>, a->count, (const bf16 *)a->x, a->out);
 }
 
-/* ---- the largest number of a row --------------------------------------------------------------------------------- */
+/* ---- argmax of rows --------------------------------------------------------------------------------- */
 
-/* Keeps the larger number; of equal ones that with the smaller column. NAN is never kept over a number. */
+/* Keeps the larger value; if both are equal, the smaller column. NaN never replaces a number. */
 __device__ inline void keep_larger(float *x, int *column, float other, int other_column)
 {
     if (other > *x || (other == *x && other_column < *column)) *x = other, *column = other_column;

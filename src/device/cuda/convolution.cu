@@ -1,7 +1,7 @@
-/* Convolution of images and sequences, by its definition: a thread computes one number. Meant for few channels per
- * group, in particular depthwise convolution, which is memory-bound: rows are read from caches for all but the first
- * tap. Per number of y: taps x in multiply-adds, forward and for either gradient. The gradient of the weight is summed
- * in double, per part of the rows, then over the parts. */
+/* Direct convolution of images and sequences: one thread per element. For few channels per group, in particular
+ * depthwise convolution, which is memory-bound: all taps except the first read rows from caches. Per element of y: taps
+ * x in multiply-adds, in forward and for either gradient. The weight gradient is summed in double, per part of the
+ * rows, then over the parts. */
 #include "columns.cuh"
 #include "launches.cuh"
 #include "sequences.cuh"
@@ -10,9 +10,9 @@ namespace bo {
 
 enum { CONVOLUTION_THREADS = 256 };
 
-/* The output at which a window is: a place of an image, or a token of a sequence. */
+/* The output position of a window: a pixel of an image, or a token of a sequence. */
 struct conv_place {
-    size_t image, y, x; /* image, and place in it; causal: token x of a sequence of rows image … */
+    size_t image, y, x; /* image, and position in it; causal: token x of a sequence of rows image … */
     sequence_span sequence;
 };
 
@@ -25,7 +25,7 @@ __device__ inline conv_place place_of_row(const bo_gpu_convolution &c, size_t ro
     return conv_place{row / (size[0] * size[1]), row / size[1] % size[0], row % size[1], {}};
 }
 
-/* The number of x under tap (u, v) of a window, for a channel. */
+/* The element of x under tap (u, v) of a window, for a channel. */
 __device__ inline float under_tap(const bo_gpu_convolution &c, const conv_place &p, size_t u, size_t v, size_t channel)
 {
     const bo_gpu_windows &w = c.windows;
@@ -88,7 +88,7 @@ bo_gpu_error convolution(bo_gpu *cuda, const bo_gpu_convolution *c)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* The row of y whose window has this pixel under tap (u, v). False: there is none. */
+/* The row of y whose window has this pixel under tap (u, v). Returns false if there is none. */
 __device__ inline bool row_above(const bo_gpu_convolution &c, const conv_place &pixel, size_t u, size_t v, size_t *row)
 {
     const bo_gpu_windows &w = c.windows;
@@ -122,8 +122,8 @@ __global__ void convolution_input_kernel(bo_gpu_convolution_back a)
     write_one(a.dx, item, c.scale * sum);
 }
 
-/* Terms of the gradient of the weight. Column k is tap k / channels of channel k % channels for depthwise convolution,
- * so that neighboring columns read neighboring numbers; otherwise it is the place in the weight. */
+/* Terms of the weight gradient. Column k is tap k / channels of channel k % channels for depthwise convolution, so
+ * neighboring columns read neighboring elements; else column k is element k of the weight. */
 struct weight_terms {
     bo_gpu_convolution c;
     bo_gpu_source dy;

@@ -1,11 +1,11 @@
 /* Losses of softmax distributions over many classes, one block per row of logits.
  *
  * softmax_loss reads a row once and writes it once: 4 bytes of memory traffic and two exponentials per logit in
- * bfloat16. Such a row waits in shared memory between the maximum, the sum of exponentials and the gradients; the
- * blocks of two rows fit into a processor, so that one row is read while the other is computed. Rows that do not fit,
- * and those of float32, are read twice (maximum and sum in one pass), the second time from the L2 cache. With a teacher
- * both rows are read three times. Sums are float32 for logits in bfloat16, and float64 for logits in float32 and with a
- * teacher, whose divergence is a difference of sums. */
+ * bfloat16. The row stays in shared memory for the maximum, the sum of exponentials and the gradients. A multiprocessor
+ * has capacity for the blocks of two rows, so one row is read while the other is computed. Rows that do not fit and
+ * float32 rows are read twice (maximum and sum in one pass), the second time from the L2 cache. With a teacher, both
+ * rows are read three times. Sums are float32 for logits in bfloat16, and float64 for logits in float32 and with a
+ * teacher, since the divergence is a difference of sums. */
 #include "device.cuh"
 #include "launches.cuh"
 
@@ -13,7 +13,7 @@ namespace bo {
 
 enum { MANY = 512 }; /* maximum number of threads of a block */
 
-/* Threads of a block that sums `count` numbers: 1, 4 or 16 warps. */
+/* Threads of a block that sums `count` elements: 1, 4 or 16 warps. */
 static unsigned threads_for(size_t count)
 {
     return (unsigned)(count <= 512 ? (int)WARP : count <= 8192 ? 4 * WARP : (int)MANY);
@@ -21,7 +21,7 @@ static unsigned threads_for(size_t count)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* The exponential: that of the hardware is as accurate as logits in bfloat16. */
+/* The exponential. For logits in bfloat16, the hardware exponential is accurate enough. */
 template <typename T> __device__ inline float exponential(float x)
 {
     return expf(x);
@@ -35,7 +35,7 @@ template <typename T> struct vector_of {
     enum { EACH = 16 / sizeof(T) };
     float at[EACH];
 
-    /* Numbers first … of a row; -INFINITY after `columns`. */
+    /* Elements first … of a row; -INFINITY after `columns`. */
     __device__ vector_of(const T *row, size_t first, size_t columns)
     {
         const pack<T, EACH> in = *reinterpret_cast<const pack<T, EACH> *>(row + first);
@@ -43,7 +43,7 @@ template <typename T> struct vector_of {
     }
 };
 
-/* The largest number, and the sum of exp(number - top). Invariant: sum is 0 while top is -INFINITY. */
+/* The maximum x, and the sum of exp(x - top). Invariant: sum is 0 while top is -INFINITY. */
 template <typename S> struct soft_sum {
     float top;
     S sum;
@@ -128,9 +128,9 @@ template <typename T, typename S> __global__ void __launch_bounds__(MANY, 3) sof
     }
 }
 
-/* The same for a row of bfloat16 that is kept in shared memory. A thread uses only numbers that it copied itself, but
- * for the logit of the target. */
-enum { SHARED_ROW_BYTES = 110 * 1024 }; /* of a row; two of them fit into a processor */
+/* A variant that keeps a bfloat16 row in shared memory. A thread reads only elements that it copied, except for the
+ * logit of the target. */
+enum { SHARED_ROW_BYTES = 110 * 1024 }; /* of a row; a multiprocessor has capacity for two rows */
 
 __global__ void __launch_bounds__(MANY, 2) shared_row_softmax_loss_kernel(bo_gpu_softmax_loss a)
 {
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(MANY, 2) shared_row_softmax_loss_kernel(bo_gpu
     __shared__ float tops[WARP], sums[WARP];
     const size_t row = blockIdx.x, octets = a.ld / 8, whole = a.columns / 8, used = ceil_div(a.columns, (size_t)8);
     bf16 *logits = static_cast<bf16 *>(a.logits) + row * a.ld;
-    uint4 *row_octets = reinterpret_cast<uint4 *>(shared); /* octets of numbers */
+    uint4 *row_octets = reinterpret_cast<uint4 *>(shared); /* octets of elements */
     for (size_t o = threadIdx.x; o < used; o += blockDim.x) copy_async(row_octets + o, logits + o * 8);
     copy_commit();
     const bool counted = row_is_counted(a, row, logits);
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(MANY, 2) shared_row_softmax_loss_kernel(bo_gpu
     copy_wait<0>();
     if (!counted) return;
     const size_t target = (size_t)a.targets[row];
-    if (whole < used && threadIdx.x == whole % blockDim.x) /* numbers after the last column do not count */
+    if (whole < used && threadIdx.x == whole % blockDim.x) /* elements after the last column are ignored */
         for (size_t i = a.columns; i < used * 8; i++) reinterpret_cast<bf16 *>(shared)[i] = from_float<bf16>(-INFINITY);
 
     float x[8], top = -INFINITY, sum[2] = {}, total = 0;

@@ -1,5 +1,5 @@
-/* Activations (UNARY, GLU) and sums of tensors of different types. Memory-bound: every number is read and written once.
- * With bfloat16, per number: UNARY 4 bytes forward, 6 backward; GLU 6 and 10. 20 to 40 instructions. */
+/* Activations (UNARY, GLU) and sums of tensors of different types. Memory-bound: every element is read and written
+ * once. With bfloat16, per element: UNARY 4 bytes forward, 6 backward; GLU 6 and 10. 20 to 40 instructions. */
 #include "activations.cuh"
 #include "arrays.cuh"
 #include "launches.cuh"

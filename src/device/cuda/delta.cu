@@ -1,16 +1,16 @@
 /* The delta rule (arXiv 2406.06484; with a gate 2412.06464) in chunks of C tokens. src/attention/delta.h has the
- * formulas: S, b, P, A, x, u = βx, G, du, y = β du are those defined there. Both triangular systems are linear in S and
- * G, so that what is sequential is only two products per chunk:
+ * formulas: it defines S, b, P, A, x, u = βx, G, du, y = β du. Both triangular systems are linear in S and G, so
+ * only two products per chunk are sequential:
  *
  *     x = X - W S          with X, W the solutions of the system for v and for exp(b) k       (delta_prepare)
  *     S' = exp(b_T) S + Σ_j exp(b_T - b_j) k_j u_jᵀ                                           (delta_memories)
- *     R = exp(b_T - b) ∘ K G + Aᵀ do      G = exp(b_T) G + Σ exp(b_i) s q_i do_iᵀ - (βW)ᵀ R   (delta_slopes)
+ *     R = exp(b_T - b) ∘ K G + Aᵀ do      G = exp(b_T) G + Σ exp(b_i) s q_i do_iᵀ - (βW)ᵀ R   (delta_dS)
  *     du = the solution of the transposed system for R                                        (delta_solve)
  *
- * All else runs in parallel over chunks and heads. Sums of gates are double: they may be far larger than any difference
- * that matters.
+ * Everything else is parallel over chunks and heads. Sums of gates are double, since they may be much larger than the
+ * relevant differences.
  *
- * For n tokens and key heads of dim = value_dim = d, numbers of t bytes (C = 64): forward reads q, k, v and writes out
+ * For n tokens and key heads of dim = value_dim = d, elements of t bytes (C = 64): forward reads q, k, v and writes out
  * once, and writes and reads x, w (2 d each) and memories (d² / C per token): about 11 n d t bytes, and 7 C d + 3 d²
  * multiply-adds per token. Backward repeats the first two kernels: about 30 n d t bytes, 20 C d + 8 d². */
 #include "launches.cuh"
@@ -83,7 +83,7 @@ template <typename T> struct chunk_arrays {
     const T *k, *v;
     T *x, *w, *du;
     T *memory, *dS;
-    size_t ldk, ldv;     /* numbers between tokens of k and v … */
+    size_t ldk, ldv;     /* strides between tokens of k and v, in elements … */
     size_t narrow, wide; /* … of w, and of x and du */
 };
 
@@ -140,7 +140,7 @@ template <typename T, int C> struct prepare_smem {
     }
 };
 
-/* Computes X and W: one thread solves a column of the system at a time, with its C numbers in registers. */
+/* Computes X and W: a thread solves one column of the system at a time, with its C elements in registers. */
 template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) delta_prepare_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
@@ -188,7 +188,7 @@ template <typename T, int C> __global__ void __launch_bounds__(TILE_THREADS, 2) 
 template <typename T, int C> struct scan_smem {
     token_weights<C> weights;
     float *s;     /* the memory, or its gradient: dim x columns */
-    T *factor;    /* the same, rounded */
+    T *factor;    /* s, rounded */
     T *k, *w, *q; /* C x dim */
     T *x, *dout;  /* C x columns */
     float *sum;   /* C x columns */
@@ -474,7 +474,7 @@ template <typename T, int C> struct gradient_smem {
     T *left, *right; /* C x SLICE: do or y, and u */
     T *memory;       /* dim x SLICE: S or G */
     float *dk, *dq;  /* C x dim */
-    float *part;     /* C x dim: what comes through S or G */
+    float *part;     /* C x dim: gradients through S or G */
     float *raw;      /* C x C */
     float *z;        /* C x C: Z */
     double *from_s, *to_s;
@@ -490,7 +490,7 @@ template <typename T, int C> struct gradient_smem {
         memory = carver->tile<T>(dim, SLICE);
         dk = carver->tile<float>(C, dim);
         dq = carver->tile<float>(C, dim);
-        part = dq; /* dq is complete before it is used for keys, and begins with the part of S */
+        part = dq; /* dq is complete before it is used for keys, and starts with the part through S */
         raw = carver->tile<float>(C, C);
         z = gated ? carver->tile<float>(C, C) : nullptr;
         from_s = carver->array<double>(C);

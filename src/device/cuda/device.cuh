@@ -1,9 +1,9 @@
-/* What kernels are written with. nvcc compiles them for GPUs; a C++ compiler compiles the same files for the emulator
- * of the tests (BO_GPU_EMULATED, tests/cuda/emulator), which runs blocks on the CPU, one fiber per thread.
+/* Common definitions of kernels. nvcc compiles kernels for GPUs; a C++ compiler compiles the same files for the
+ * emulator of the tests (BO_GPU_EMULATED, tests/cuda/emulator), which runs blocks on the CPU with one fiber per thread.
  *
- * Rules for kernels: shared memory that is sized at launch is declared by BO_SHARED; warp functions (warp_sum, mma, …)
- * are called by all threads of a warp that have not returned; block barriers by all threads of the block that have not
- * returned. Inline assembly only in this file. No atomics on floats: results have the same bits in every run. */
+ * Rules for kernels: BO_SHARED declares dynamic shared memory. All threads of a warp that have not returned call warp
+ * functions (warp_sum, mma, …) together, and all such threads of a block call block barriers together. Inline assembly
+ * only in this file. No atomics on floats, so results are bitwise reproducible. */
 #ifndef BO_CUDA_DEVICE_CUH
 #define BO_CUDA_DEVICE_CUH
 
@@ -45,12 +45,12 @@ template <> __host__ __device__ inline bf16 from_float<bf16>(float x)
     return __float2bfloat16(x);
 }
 
-/* N numbers that are read and written by one instruction: N sizeof(T) is 4, 8 or 16, and so is the alignment. */
+/* N elements that one instruction loads or stores: N sizeof(T) is 4, 8 or 16 bytes, which is also the alignment. */
 template <typename T, int N> struct alignas(N * sizeof(T)) pack {
     T at[N];
 };
 
-/* Two floats as bfloat16 in one register, the first in the lower half: the form in which mma takes factors. */
+/* Two floats as bfloat16 in one register, the first in the lower half: the operand layout of mma. */
 __device__ inline uint32_t pack_bf16(float low, float high)
 {
     pack<bf16, 2> both;
@@ -60,7 +60,7 @@ __device__ inline uint32_t pack_bf16(float low, float high)
     return bits;
 }
 
-/* Eight bfloat16 numbers as floats, with one instruction for each. */
+/* Converts eight bfloat16 to float with one instruction per element. */
 __device__ inline void widen_bf16(const uint4 &raw, float (&x)[8])
 {
     const uint32_t pairs[4] = {raw.x, raw.y, raw.z, raw.w};
@@ -125,8 +125,8 @@ __device__ inline float warp_max(float x)
     return x;
 }
 
-/* The sum over all threads of a block of at most 1024 threads, a multiple of 32; every thread receives it. `smem`: 32
- * numbers of shared memory, which may be used again after the call. S: float or double. */
+/* The sum over all threads of a block of at most 1024 threads, a multiple of 32. Every thread receives the result.
+ * `smem`: 32 elements of shared memory, reusable after the call. S: float or double. */
 template <typename S> __device__ inline S block_total(S x, S *smem)
 {
     const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
@@ -144,7 +144,7 @@ __device__ inline float block_sum(float x, float *smem)
     return block_total(x, smem);
 }
 
-/* The same for the maximum. */
+/* A variant for the maximum. */
 __device__ inline float block_max(float x, float *smem)
 {
     const int warps = (int)(blockDim.x / WARP), lane = (int)(threadIdx.x % WARP);
@@ -173,7 +173,7 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t
 #endif
 }
 
-/* Loads four 8 x 8 matrices of bfloat16 from shared memory: lane i gives the address of row i % 8 of matrix i / 8 (16
+/* Loads four 8 x 8 matrices of bfloat16 from shared memory: lane i passes the address of row i % 8 of matrix i / 8 (16
  * bytes, aligned to 16). Register j of a lane receives elements (lane / 4, 2 (lane % 4) …) of matrix j; `transposed`:
  * of its transpose. */
 __device__ inline void ldmatrix(uint32_t (&r)[4], const void *row)
@@ -216,7 +216,7 @@ __device__ inline void copy_async(void *shared, const void *global, bool present
 #endif
 }
 
-/* The same for one float: for numbers that are not aligned to 16 bytes. */
+/* A variant for one float, for data that is not aligned to 16 bytes. */
 __device__ inline void copy_async_float(float *shared, const float *global, bool present = true)
 {
 #ifdef BO_GPU_EMULATED
@@ -235,7 +235,7 @@ __device__ inline void copy_commit()
 #endif
 }
 
-/* Asks for the 128 bytes around an address of global memory to be brought to the L2 cache. */
+/* Prefetches the 128 bytes around an address of global memory to the L2 cache. */
 __device__ inline void prefetch(const void *global)
 {
 #ifdef BO_GPU_EMULATED

@@ -57,7 +57,7 @@ bo_gpu_error edge_weights(bo_gpu *cuda, const bo_gpu_edge_weights *a)
                   edge_targets_kernel, *a);
 }
 
-/* Edges to nodes that do not exist make the result NAN. */
+/* The result is NaN if an edge refers to a missing node. */
 __global__ void aggregate_kernel(bo_gpu_aggregate a)
 {
     const bo_gpu_edges &g = a.graph;
@@ -89,7 +89,7 @@ bo_gpu_error aggregate(bo_gpu *cuda, const bo_gpu_aggregate *a)
                   0, aggregate_kernel, *a);
 }
 
-/* The first place in the sorted list with a key of at least `key`. */
+/* The first index of the sorted list with a key >= `key`. */
 __device__ inline size_t first_place(const int32_t *sorted, size_t count, int32_t key)
 {
     size_t low = 0, high = count;

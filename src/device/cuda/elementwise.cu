@@ -1,4 +1,4 @@
-/* Rounding, products, scales and copies of columns. Memory-bound: every number is read and written once. */
+/* Rounding, products, scaling and copies of columns. Memory-bound: every element is read and written once. */
 #include "columns.cuh"
 #include "launches.cuh"
 
@@ -6,8 +6,7 @@ namespace bo {
 
 /* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
-/* Numbers of at least `min_normal` have `mantissa` bits after the point; smaller ones are multiples of the same
- * quantum. */
+/* Values >= `min_normal` have `mantissa` bits after the binary point; smaller values are multiples of one quantum. */
 struct small_format {
     int mantissa;
     float min_normal, max_value, large; /* large: adding it rounds to whole quanta, ties to even */

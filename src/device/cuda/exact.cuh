@@ -1,5 +1,4 @@
-/* Softmax attention over explicit keys: the positions that a query sees, and tiles in shared memory as factors of
- * tensor cores. */
+/* Softmax attention over explicit keys: visible positions, and shared-memory tiles as tensor-core operands. */
 #ifndef BO_CUDA_EXACT_CUH
 #define BO_CUDA_EXACT_CUH
 
@@ -28,7 +27,7 @@ __device__ inline exact_keys keys_of(const bo_gpu_exact &a, int sequence)
     return keys;
 }
 
-/* The positions first … end - 1 that the query at `position` sees. */
+/* The positions first … end - 1 that are visible to the query at `position`. */
 struct exact_span {
     int first, end;
 };
@@ -41,7 +40,8 @@ __device__ inline exact_span visible_keys(const bo_gpu_exact &a, const exact_key
     return visible;
 }
 
-/* The queries first … end - 1 of the `count` of a sequence that see key `j` of the call; without states. */
+/* The queries first … end - 1, out of `count` of a sequence, to which key `j` of the call is visible; without states.
+ */
 __device__ inline exact_span visible_queries(const bo_gpu_exact &a, const exact_keys &keys, int count, int j)
 {
     exact_span visible = {0, count};
@@ -65,7 +65,7 @@ __device__ inline float log_weight(const bo_gpu_exact &a, float product)
     return a.power != 0 ? a.power * logf(fabsf(score)) : score;
 }
 
-/* The derivative of log_weight with respect to the score; 0 where there is none. */
+/* The derivative of log_weight with respect to the score; 0 where it does not exist. */
 __device__ inline float log_weight_derivative(const bo_gpu_exact &a, float product)
 {
     const float score = product * a.at.scale;
@@ -95,7 +95,7 @@ __device__ inline kept_keys kept_of(const bo_gpu_exact &a, int sequence, int key
         at, at + kept_key_floats(a.capacity, a.panel, a.at.dim), a.capacity, a.panel, a.at.dim, a.at.value_dim};
 }
 
-/* The place of entry i of the key in a slot: panels are transposed. */
+/* The offset of entry i of the key in a slot: panels are transposed. */
 __device__ inline size_t kept_key_at(const kept_keys &kept, int slot, int i)
 {
     return (size_t)(slot / kept.panel * kept.dim + i) * (size_t)kept.panel + (size_t)(slot % kept.panel);
@@ -106,8 +106,8 @@ __device__ inline float kept_value(const kept_keys &kept, int slot, int i)
     return kept.values[(size_t)slot * (size_t)kept.value_dim + (size_t)i];
 }
 
-/* Which kernels compute a call: those on tensor cores (bo_gpu_exact_in_tiles), tiles of floats for float32 and heads of
- * at most 128 numbers, else the simple ones. */
+/* The kernels for a call: tensor cores (bo_gpu_exact_in_tiles), float tiles for float32 and head dimensions up to 128,
+ * else the simple kernels. */
 enum exact_way { EXACT_TENSOR_CORES, EXACT_FLOAT, EXACT_SIMPLE };
 inline exact_way exact_way_of(const bo_gpu_exact &a)
 {
@@ -118,7 +118,7 @@ inline exact_way exact_way_of(const bo_gpu_exact &a)
 
 /* ---- tiles in shared memory -------------------------------------------------------------------------------------- */
 
-/* Rows of D bfloat16 numbers. Chunk c of 16 bytes of row r is stored at place c ^ (r % 8), so that ldmatrix reads eight
+/* Rows of D bfloat16 elements. Chunk c of 16 bytes of row r is stored at chunk c ^ (r % 8), so ldmatrix reads eight
  * rows without bank conflicts. */
 template <int D> struct exact_tile {
     bf16 *at;
@@ -127,7 +127,8 @@ template <int D> struct exact_tile {
         return at + row * D + (c ^ (row & 7)) * 8;
     }
 
-    /* chunk(row, 2 pair + second) for second 0 or 1: the pair is the last operation, so that the rest is shared. */
+    /* chunk(row, 2 pair + second) for second 0 or 1: the pair enters last, so the compiler can share the other terms.
+     */
     __device__ bf16 *chunk_of_pair(int row, int pair, int second) const
     {
         return at + ((row * D + (second ^ (row & 7)) * 8) ^ (pair * 16));
@@ -145,13 +146,13 @@ template <int D> struct exact_tile {
         const int lane = (int)(threadIdx.x % WARP);
         ldmatrix(b, chunk_of_pair(row + lane % 8 + lane / 16 * 8, k, lane / 8 % 2));
     }
-    /* The same with B[k][n] = tile[k][n]: k in row … row + 15, n in 16 n …. */
+    /* A variant with B[k][n] = tile[k][n]: k in row … row + 15, n in 16 n …. */
     __device__ void right_rows(uint32_t (&b)[4], int row, int n) const
     {
         const int lane = (int)(threadIdx.x % WARP);
         ldmatrix_transposed(b, chunk_of_pair(row + lane % 16, n, lane / 16));
     }
-    /* Copies rows of `width` numbers, `stride` apart; rows from `present` on and columns from `width` on are zero. */
+    /* Copies rows of `width` elements, `stride` apart; rows from `present` on and columns from `width` on are zero. */
     template <int ROWS, int THREADS> __device__ void load(const bf16 *from, size_t stride, int present, int width) const
     {
         enum { CHUNKS = D / 8, STEP = THREADS / CHUNKS };
@@ -164,7 +165,7 @@ template <int D> struct exact_tile {
         for (int r = 0; r < ROWS; r += STEP, from += STEP * stride)
             copy_async(to + r * D, from, inside && row + r < present);
     }
-    /* Writes rows of this warp to memory: `rows` rows from `row` on, of which those before `present` exist. */
+    /* Writes rows of this warp to memory: `rows` rows from `row` on, of which the rows before `present` exist. */
     __device__ void store(int row, int rows, bf16 *to, size_t stride, int present, int width) const
     {
         for (int i = (int)(threadIdx.x % WARP); i < rows * (D / 8); i += WARP) {
@@ -200,15 +201,15 @@ __device__ inline void mma_pair(float (&even)[4], float (&odd)[4], const uint32_
     mma(odd, a, high);
 }
 
-/* exact_float.cu: float32, at most 128 numbers per head. */
+/* exact_float.cu: float32, head dimensions up to 128. */
 bo_gpu_error exact_float_forward(bo_gpu *cuda, const bo_gpu_exact *a);
 bo_gpu_error exact_float_backward(bo_gpu *cuda, const bo_gpu_exact *a);
 /* exact_simple.cu: any types and dims. */
 bo_gpu_error exact_simple_forward(bo_gpu *cuda, const bo_gpu_exact *a);
 bo_gpu_error exact_simple_backward(bo_gpu *cuda, const bo_gpu_exact *a);
 
-/* The tile and the head of a block, in grids of tiles times heads: tiles in the order of blocks, each for all heads, so
- * that blocks with the most work start first. */
+/* The tile and head of a block, in grids of tiles times heads. Tiles vary slowest, so blocks with the most work start
+ * first. */
 struct exact_place {
     int tile, head;
 };

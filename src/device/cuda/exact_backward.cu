@@ -1,10 +1,10 @@
-/* Softmax attention, backward, on tensor cores. With scores S = scale Q Kᵀ, P = exp(S - log sum), δ = dO·O of a row:
+/* Softmax attention, backward, on tensor cores. With scores S = scale Q Kᵀ, P = exp(S - lse), δ = dO·O of a row:
  *
  *     dV = Pᵀ dO,   dS = P ∘ (dO Vᵀ - δ),   dQ = scale dS K,   dK = scale dSᵀ Q.
  *
- * Two kernels, so that every sum has a fixed order: one per tile of queries (δ and dQ: three products), one per tile of
- * keys (dK and dV: four products, computed transposed, so that Pᵀ and dSᵀ are left-hand factors in registers).
- * Operations: 2 (4 dim + 3 value_dim) per pair of query and seen key. Bytes: q, dO and their gradients once and k, v
+ * Two kernels, so every sum has a fixed order: one per tile of queries (δ and dQ: three products), one per tile of
+ * keys (dK and dV: four products, computed transposed, so Pᵀ and dSᵀ are left-hand factors in registers).
+ * Operations: 2 (4 dim + 3 value_dim) per pair of query and visible key. Bytes: q, dO and their gradients once and k, v
  * once per tile of queries, then the other way around; repeated reads are from the L2 cache. */
 #include "exact.cuh"
 #include "launches.cuh"
@@ -14,9 +14,9 @@ namespace {
 
 enum { WARPS = 4, THREADS = WARPS * WARP };
 
-/* A warp has 16 MT rows of the tile whose gradients it computes, and reads the other side in tiles of OTHERS rows,
- * PIECE of them at a time. BLOCKS share a multiprocessor. More rows of a warp mean fewer reads of shared memory per
- * product, fewer rows more warps. */
+/* A warp computes the gradients of 16 MT rows of its tile, and loops over tiles of INNER rows of the other side, PIECE
+ * rows at a time. BLOCKS is the number of blocks per multiprocessor. More rows per warp mean fewer shared-memory reads
+ * per product; fewer rows mean more warps. */
 template <int D, int MT_> struct backward_shape {
     enum { MT = MT_, ROWS = WARPS * 16 * MT, INNER = 64, PIECE = 32, BLOCKS = D == 64 && MT == 1 ? 4 : 2 };
     enum { TILES = (2 * ROWS + 4 * INNER) * D * 2 }; /* bytes */
@@ -41,7 +41,7 @@ __device__ inline void scores(float (&acc)[MT][4][4], const uint32_t (&left)[MT]
         }
 }
 
-/* The same with the left-hand factor in shared memory. */
+/* A variant with the left-hand factor in shared memory. */
 template <int D, int MT>
 __device__ inline void scores(float (&acc)[MT][4][4], const exact_tile<D> &rows, int row, const exact_tile<D> &tile,
                               int first)
@@ -226,7 +226,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, dq_shape<D>::BLOCKS)
             weigh<D, MT>(dQ, s, key_tile, piece);
         }
     }
-    __syncwarp(); /* the rows of the tile of queries belong to this warp */
+    __syncwarp(); /* this warp owns these rows of the query tile */
 #pragma unroll
     for (int m = 0; m < MT; m++) queries.store_accumulator(row + 16 * m, dQ[m], a.at.scale, a.at.scale);
     __syncwarp();
@@ -242,7 +242,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
     enum { MT = shape::MT, ROWS = shape::ROWS, INNER = shape::INNER };
     BO_SHARED(shared);
     row_tile at;
-    const exact_place place = exact_place_of(a.at.key_heads, false); /* early keys are seen by the most queries */
+    const exact_place place = exact_place_of(a.at.key_heads, false); /* early keys are visible to the most queries */
     if (!find_tile(a.at.keys, ROWS, place.tile, &at)) return;
     const int key_head = place.head, group = a.at.heads / a.at.key_heads;
     const int lane = (int)(threadIdx.x % WARP), row = (int)(threadIdx.x / WARP) * 16 * MT, g = lane / 4,
@@ -272,7 +272,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
         to_dO.template load<INNER, THREADS>(
             numbers_at(static_cast<const bf16 *>(a.at.dout), by.dout, at.sequence, from, head), by.dout.row,
             query_span.end - first, a.at.value_dim);
-        if (threadIdx.x < INNER) { /* rows that do not exist: 0 for dout, top and delta, so dV and dS of them are 0 */
+        if (threadIdx.x < INNER) { /* missing rows: 0 for dO, lse and delta, so their dV and dS are 0 */
             const int r = (int)threadIdx.x;
             const bool present = first + r < query_span.end;
             const size_t tape = tape_at(a, head, query_start + first + (present ? r : 0));
@@ -333,7 +333,7 @@ template <int D> __global__ void __launch_bounds__(THREADS, dkv_shape<D>::BLOCKS
                                     s[m][n][2 * h + i] = dP[m][n][2 * h + i] = 0.0f;
                     }
             weigh<D, MT>(dV, s, dO_tile, piece);
-            /* dS while the tensor cores are at dV */
+            /* computes dS while the tensor cores compute dV */
 #pragma unroll
             for (int n = 0; n < 4; n++)
 #pragma unroll

@@ -1,13 +1,13 @@
-/* Softmax attention in float32, without tensor cores: tiles of 64 queries and 64 keys, 4 x 4 numbers per thread. Heads
- * of at most 128 numbers. Operations: 2 (dim + value_dim) per pair of query and seen key in forward, 2 (4 dim + 3
- * value_dim) in backward, which has two kernels so that every sum has a fixed order (formulas: exact_backward.cu). */
+/* Softmax attention in float32, without tensor cores: tiles of 64 queries and 64 keys, 4 x 4 elements per thread. Head
+ * dimensions up to 128. Operations: 2 (dim + value_dim) per pair of query and seen key in forward, 2 (4 dim + 3
+ * value_dim) in backward, which has two kernels, so every sum has a fixed order (formulas: exact_backward.cu). */
 #include "exact.cuh"
 #include "launches.cuh"
 
 namespace bo {
 namespace {
 
-/* Factors are in shared memory with the index that is summed over first: rows of 64 numbers, LD apart. */
+/* Factors are in shared memory with the summation index first: rows of 64 elements, LD apart. */
 enum { TILE = 64, LD = TILE + 4, FLOAT_THREADS = 256, SIDE = 4 };
 
 /* A thread has rows 4 y … 4 y + 3, and columns 4 x … 4 x + 3 of every 64. */
@@ -20,7 +20,7 @@ __device__ inline int thread_y()
     return (int)threadIdx.x / 16;
 }
 
-/* acc[i][j] += Σ_t a[t][4 y + i] b[t][64 n + 4 x + j]; b has rows of LDB numbers. */
+/* acc[i][j] += Σ_t a[t][4 y + i] b[t][64 n + 4 x + j]; b has rows of LDB elements. */
 template <int N, int LDB>
 __device__ inline void add_products(float (&acc)[SIDE][SIDE * N], int depth, const float *a, const float *b)
 {
@@ -53,7 +53,7 @@ template <int D, typename V> __device__ inline void fill_rows(float *to, int wid
     for (int i = (int)threadIdx.x; i < TILE * D; i += FLOAT_THREADS) to[i] = i % D < width ? value(i / D, i % D) : 0.0f;
 }
 
-/* Writes a tile of numbers with the index of columns first. */
+/* Writes a tile with the column index first. */
 __device__ inline void store_transposed(float *to, const float (&x)[SIDE][SIDE])
 {
     for (int j = 0; j < SIDE; j++)

@@ -1,9 +1,9 @@
 /* Softmax attention, forward: online softmax over tiles of keys (2205.14135, 2307.08691), on tensor cores.
  *
  * A block computes 128 queries of one head; a warp 16 MT of them. Tiles of 64 keys and values are copied to shared
- * memory while the tile before is used. Operations: 2 (dim + value_dim) per pair of query and seen key; tiles that no
- * query sees are skipped. Bytes: q and out once, k and v once per tile of queries (from the L2 cache). Shared memory: a
- * warp reads each tile of keys once for 16 MT queries. */
+ * memory while the previous tile is used. Operations: 2 (dim + value_dim) per pair of query and seen key; tiles without
+ * visible keys are skipped. Bytes: q and out once, k and v once per tile of queries (from the L2 cache). Shared memory:
+ * a warp reads each tile of keys once for 16 MT queries. */
 #include "exact.cuh"
 #include "launches.cuh"
 
@@ -17,7 +17,7 @@ template <int D, int MT> struct forward_shape {
     enum { SHARED = (kBlockM + 4 * kBlockN) * D * 2 };
 };
 
-/* Copies positions first … first + 63 of a state to tiles; those from `end` on are zero. */
+/* Copies positions first … first + 63 of a state to tiles; positions from `end` on are zero. */
 template <int D, int THREADS>
 __device__ void load_kept(const kept_keys &kept, int first, int end, exact_tile<D> keys, exact_tile<D> values)
 {
@@ -35,10 +35,10 @@ __device__ void load_kept(const kept_keys &kept, int first, int end, exact_tile<
     }
 }
 
-/* The numbers of one warp: MT tiles of 16 queries. A lane has the rows g and g + 8 of each, g = lane / 4. */
+/* The accumulators of one warp: MT tiles of 16 queries. A lane has the rows g and g + 8 of each, g = lane / 4. */
 template <int D, int MT> struct forward_rows {
     float out[MT][D / 8][4];
-    float top[MT][2]; /* largest score so far, without the scale */
+    float top[MT][2]; /* running row maximum, without the scale */
     float sum[MT][2]; /* of the columns of this lane */
 
     __device__ void clear()
@@ -51,8 +51,8 @@ template <int D, int MT> struct forward_rows {
     }
 };
 
-/* Sets scores of keys that a row does not see to -INFINITY. Column c of the tile is position first + c; row r of the
- * warp's m-tile is the query at position + 16 m + r. */
+/* Sets the scores of masked keys to -INFINITY. Column c of the tile is position first + c; row r of the warp's m-tile
+ * is the query at position + 16 m + r. */
 template <int MT>
 __device__ inline void mask_scores(const bo_gpu_exact &a, const exact_keys &keys, int position, int first, int end,
                                    float (&s)[MT][kBlockN / 8][4])
@@ -72,7 +72,7 @@ __device__ inline void mask_scores(const bo_gpu_exact &a, const exact_keys &keys
         }
 }
 
-/* Turns scores into weights exp(scale (s - top)), with top raised to the largest score, and rescales the rows. */
+/* Turns scores into weights exp(scale (s - top)), after raising top to the new row maximum, and rescales the rows. */
 template <int D, int MT>
 __device__ inline void online_softmax(float scale2, float (&s)[MT][kBlockN / 8][4], forward_rows<D, MT> &rows)
 {
@@ -85,7 +85,7 @@ __device__ inline void online_softmax(float scale2, float (&s)[MT][kBlockN / 8][
             for (int n = 0; n < kBlockN / 8; n++) row_max = fmaxf(row_max, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
             row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 1));
             row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 2));
-            const float base = row_max == -INFINITY ? 0.0f : row_max * scale2; /* no key was seen: all weights are 0 */
+            const float base = row_max == -INFINITY ? 0.0f : row_max * scale2; /* no visible key: all weights are 0 */
             const float shrink = exp2_fast(rows.top[m][h] * scale2 - base);
             float sum = 0;
 #pragma unroll
@@ -98,7 +98,7 @@ __device__ inline void online_softmax(float scale2, float (&s)[MT][kBlockN / 8][
                 }
             rows.top[m][h] = row_max;
             rows.sum[m][h] = rows.sum[m][h] * shrink + sum;
-            if (!__any_sync(0xFFFFFFFFu, shrink != 1.0f)) continue; /* after many keys, tops rarely change */
+            if (!__any_sync(0xFFFFFFFFu, shrink != 1.0f)) continue; /* after many keys, row maxima rarely change */
 #pragma unroll
             for (int n = 0; n < D / 8; n++) rows.out[m][n][2 * h] *= shrink, rows.out[m][n][2 * h + 1] *= shrink;
         }
@@ -113,7 +113,7 @@ template <int D, int MT> __device__ inline void finish_rows(forward_rows<D, MT> 
         }
 }
 
-/* Writes the outputs of a warp through its rows of the tile of queries, and log2 of the sums for backward. */
+/* Writes the outputs of a warp through its rows of the tile of queries, and the base-2 lse for backward. */
 template <int D, int MT>
 __device__ inline void write_rows(const bo_gpu_exact &a, const row_tile &at, int head, int row,
                                   const exact_tile<D> &queries, float scale2, forward_rows<D, MT> &rows)
@@ -140,14 +140,14 @@ __device__ inline void write_rows(const bo_gpu_exact &a, const row_tile &at, int
     queries.store(row, 16 * MT, out, by.row, at.length - at.first, a.at.value_dim);
 }
 
-/* STATES: keys of states precede those of the call. */
+/* STATES: keys of states precede the keys of the call. */
 template <int D, int MT, bool STATES>
 __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1) exact_forward_kernel(bo_gpu_exact a)
 {
     enum { THREADS = forward_shape<D, MT>::THREADS, kBlockM = forward_shape<D, MT>::kBlockM };
     BO_SHARED(shared);
     row_tile at;
-    const exact_place place = exact_place_of(a.at.heads, true); /* late queries see the most keys */
+    const exact_place place = exact_place_of(a.at.heads, true); /* the most keys are visible to late queries */
     if (!find_tile(a.at.queries, kBlockM, place.tile, &at)) return;
     const int head = place.head, key_head = head / (a.at.heads / a.at.key_heads);
     const int warp = (int)(threadIdx.x / WARP), row = warp * 16 * MT;
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(forward_shape<D, MT>::THREADS, MT == 2 ? 2 : 1
     const bf16 *v = numbers_at(static_cast<const bf16 *>(a.at.v), by.v, at.sequence, (size_t)all.start, key_head);
     const float scale2 = a.at.scale * LOG2_E;
 
-    /* the first position of tile j, and the end of those that it has */
+    /* the first position of tile j, and its end */
     auto first_of = [&](int j) {
         return j < before ? key_span.first + j * kBlockN : boundary + (j - before) * kBlockN;
     };

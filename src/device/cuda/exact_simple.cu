@@ -1,5 +1,5 @@
 /* Softmax attention for all types and dims, in float32: a warp per row and head, a lane per key (or query). For head
- * sizes that the other kernels do not take; not fast. Operations: 2 (dim + value_dim) per pair of query and seen key in
+ * dimensions without other kernels; not optimized. Operations: 2 (dim + value_dim) per pair of query and seen key in
  * forward, 2 (4 dim + 3 value_dim) in backward, once more for every 128 columns after the first. */
 #include "exact.cuh"
 #include "launches.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 enum { WARPS = 4, THREADS = WARPS * WARP, COLUMNS = 4, BLOCK_COLUMNS = COLUMNS * WARP };
 
-/* A row of numbers, `stride` apart: of the call, or floats of a state. */
+/* A row with elements `stride` apart: of the call, or floats of a state. */
 template <typename T> struct row_of {
     const T *at;
     const float *kept; /* not NULL: instead of `at` */
@@ -48,7 +48,7 @@ template <typename T> __device__ inline float dot(int width, const row_of<T> &x,
     return sum;
 }
 
-/* acc[c] += weight of lane j · row j, for the 32 rows of the lanes of which `count` exist. */
+/* acc[c] += weight of lane j · row j, for the 32 rows of the lanes, of which `count` exist. */
 template <typename T, typename ROW>
 __device__ inline void weigh(float (&acc)[COLUMNS], float weight, int count, int width, int column, ROW row)
 {

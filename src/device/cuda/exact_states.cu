@@ -1,8 +1,8 @@
 /* Keys and values in states (the layout of src/attention/kv_cache.h, in float32), and steps of few tokens per sequence.
  *
  * A step reads every kept key and value once for all query heads of its group (at most four at a time): 4 (dim +
- * value_dim) bytes per key and key head, the memory floor of a step. The keys of a sequence are divided among `parts`
- * blocks, whose results are combined in a fixed order by a second kernel. */
+ * value_dim) bytes per key and key head, the minimum memory traffic of a step. The keys of a sequence are divided among
+ * `parts` blocks, and a second kernel combines their results in a fixed order. */
 #include "exact.cuh"
 #include "launches.cuh"
 
@@ -13,7 +13,7 @@ enum { STEP_WARPS = 4, STEP_THREADS = STEP_WARPS * WARP, PANEL = 64, PAIR = PANE
 
 /* ---- storing ----------------------------------------------------------------------------------------------------- */
 
-/* True if key i of the `count` keys of a call is kept: the latest `ring`, and none after a state without a window is
+/* True if key i of the `count` keys of a call is kept: the latest `ring` keys; none if a state without a window is
  * full. */
 __device__ inline bool is_kept(const bo_gpu_exact &a, const exact_keys &keys, int i)
 {
@@ -94,14 +94,14 @@ template <int G, int C> struct step_sums {
     }
 };
 
-/* The position in a slot of a ring after `old` tokens; negative: none. */
+/* The position in a slot of a ring after `old` tokens; negative: empty slot. */
 __device__ inline int position_in(int slot, int old, int ring)
 {
     const int newest = old % ring; /* the slot after the latest position */
     return slot < newest ? old - newest + slot : old - newest - ring + slot;
 }
 
-/* Combines two results with their own tops. */
+/* Merges two partial results with separate row maxima. */
 __device__ inline void merge(float &top, float &sum, float other_top, float other_sum, float &row_span, float &other)
 {
     const float row_max = fmaxf(top, other_top), base = row_max == -INFINITY ? 0.0f : row_max;
@@ -161,7 +161,7 @@ template <typename T, int G, int C> __global__ void __launch_bounds__(STEP_THREA
         }
         sums.template add<PAIR>(scores, present, width, [&](int l, int c) { return values[(size_t)l * width + c]; });
     }
-    /* the keys of the call: those of the same token or of few before it */
+    /* the keys of the call: the key of this token or of a few earlier tokens */
     const int fresh = key_span.end - max(keys.old, key_span.first);
     for (int j = (int)blockIdx.z == 0 && warp == 0 ? 0 : fresh; j < fresh; j++) {
         const size_t key = (size_t)(keys.start + max(keys.old, key_span.first) - keys.old + j);

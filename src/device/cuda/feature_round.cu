@@ -1,4 +1,4 @@
-/* Features of kernel machines as integers. Memory-bound: reads and writes 8 bytes and writes one per feature. */
+/* Quantized features of kernel machines. Memory-bound: reads and writes 8 bytes and writes one per feature. */
 #include "device.cuh"
 #include "launches.cuh"
 
@@ -6,7 +6,7 @@ namespace bo {
 
 enum { TILE = 64, TILE_THREADS = 256 };
 
-/* A block rounds a tile of TILE x TILE numbers, and transposes it in shared memory: rows of q are written in runs of 64
+/* A block rounds a tile of TILE x TILE elements and transposes it in shared memory: rows of q are written in runs of 64
  * bytes. */
 __global__ void feature_round_kernel(bo_gpu_feature_round a)
 {

@@ -1,5 +1,5 @@
-/* What the kernels of attention with features share: segments of rows, sums, gates, exponents. The formulas are those
- * of src/attention/linear.h and linear_backward.h. */
+/* Helpers of the linear-attention kernels: segments of rows, sums, gates, exponents. Formulas: src/attention/linear.h
+ * and linear_backward.h. */
 #ifndef BO_CUDA_FEATURES_CUH
 #define BO_CUDA_FEATURES_CUH
 
@@ -46,7 +46,7 @@ __host__ __device__ inline size_t sums_s(const arguments &a)
 {
     return 16 + padded((size_t)a.map.features);
 }
-/* Number e of z followed by S. */
+/* Element e of z followed by S. */
 __device__ inline size_t sums_number(const arguments &a, size_t e)
 {
     return e < (size_t)a.map.features ? sums_z() + e : sums_s(a) + e - (size_t)a.map.features;
@@ -88,7 +88,7 @@ __device__ inline float log_input(const arguments &a, float gate)
     return a.convex ? logf(fmaxf(-expm1f(gate), 1e-30f)) : 0.0f;
 }
 
-/* The same for the key of a row. */
+/* A variant for the key of a row. */
 __device__ inline float log_entry(const arguments &a, size_t row, int key_head, float gate)
 {
     return a.entries ? a.entries[row * (size_t)a.call.key_heads + (size_t)key_head] : log_input(a, gate);
@@ -112,7 +112,7 @@ __device__ inline float empty_scale(const arguments &a)
     return a.map.scaled ? -INFINITY : 0.0f;
 }
 
-/* The number that backward needs of the denominator, and the factor of the numerator: bo_normalize. */
+/* The value of the denominator for backward, and the factor of the numerator (bo_normalize). */
 __device__ inline float normalize(const arguments &a, float denominator, float &factor)
 {
     factor = 1;

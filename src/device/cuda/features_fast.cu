@@ -1,4 +1,4 @@
-/* Attention with features in bfloat16, forward. With D features of d columns, values of d columns, and N tokens, per
+/* Linear attention in bfloat16, forward. With D features of d columns, values of d columns, and N tokens, per
  * head: segment_sums_kernel 4 N d D operations and D exponentials per key, reads k and v; segment_outputs_kernel
  * about N (8 d D + 160 (D + d)) operations and 2 D + 40 exponentials per token, reads q, k, v and writes the output.
  * Both read or write the sums of a segment once. */
@@ -198,7 +198,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
     const bf16 *v = numbers_at((const bf16 *)a.call.v, a.call.strides.v, at.sequence, at.first, key_head);
     const float common = a.map.common[(size_t)key_head * a.map.stride];
     const float begin = causal && a.map.scaled ? a.begins[blockIdx.x * key_heads + (size_t)key_head] : 0.0f;
-    float scale = begin, before = begin; /* before: begin + gates of the earlier chunks */
+    float scale = begin, before = begin; /* before: begin + gates of earlier chunks */
     if (causal) stage_rows<16 * Z::X_STEPS>(k, k_stride, 16 * warp_id(), at.count, m.k, Z::W_STRIDE);
     copy_commit();
     stage_rows<16 * Z::X_STEPS>(q, q_stride, 16 * warp_id(), at.count, m.q, Z::W_STRIDE);

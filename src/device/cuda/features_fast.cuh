@@ -1,6 +1,6 @@
-/* Attention with features in bfloat16 on tensor cores: what its kernels share. A block has four warps; a chunk has 64
- * tokens, 16 per warp. Features are computed in registers, in the layout in which mma takes them. Sums, log scales and
- * gates are float32. v~ = [v, 1], S~ = [S, z], so that denominators are computed like numerators. */
+/* Linear attention in bfloat16 on tensor cores: shared helpers. A block has four warps; a chunk has 64 tokens, 16 per
+ * warp. Features are computed in registers, in the operand layout of mma. Sums, log scales and gates are float32. v~ =
+ * [v, 1], S~ = [S, z], so denominators are computed like numerators. */
 #ifndef BO_CUDA_FEATURES_FAST_CUH
 #define BO_CUDA_FEATURES_FAST_CUH
 
@@ -54,7 +54,7 @@ __device__ inline void unpack_bf16(uint32_t bits, float &low, float &high)
 
 /* ---- factors from shared memory ---------------------------------------------------------------------------------- */
 
-/* Matrices are row-major with `stride` numbers per row, an odd multiple of 8, so that the rows of a fragment lie in
+/* Matrices are row-major with `stride` elements per row, an odd multiple of 8, so the rows of a fragment are in
  * different banks. */
 
 /* A (16 x 16) at (row, column) of a matrix; of its transpose: (row, column) of A is (column, row) of the matrix. */
@@ -122,7 +122,7 @@ __device__ inline void multiply_rows(float (&d)[TILES][4], const uint32_t (&a)[S
         }
     }
     if constexpr (TILES % 2 == 1 && STEPS % 2 == 1) {
-        const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: those before, if there are any */
+        const int upper = k0 + 16 * STEPS >= 32 ? 16 : 0; /* 32 rows are read: the preceding rows, if they exist */
         load_b_rows_below(b, x, stride, k0 + 16 * (STEPS - 1) - upper, 8 * (TILES - 1));
         const uint32_t last[2] = {upper ? b[2] : b[0], upper ? b[3] : b[1]};
         mma(d[TILES - 1], a[STEPS - 1], last);
@@ -162,7 +162,7 @@ struct shared_map {
     float *square; /* DIM */
 };
 
-/* σ, but not 0: its gradient is that of σ x divided by σ. */
+/* σ, but not 0, since the gradient of σ x is divided by σ. */
 __device__ inline float sigma_of(float sigma)
 {
     return fabsf(sigma) < 1e-12f ? 1e-12f : sigma;
@@ -250,8 +250,8 @@ __device__ inline void square_norms(const uint32_t (&x)[STEPS][4], const float *
     norm[0] = quad_sum(sum[0]), norm[1] = quad_sum(sum[1]);
 }
 
-/* u -> exp(±u + offset - top + constant), in place; the second sign to `minus`. Returns the maxima. Exponents are to
- * the base 2. */
+/* u -> exp(±u + offset - top + constant), in place; `minus` receives the results for -u. Returns the maxima. Exponents
+ * are to the base 2. */
 template <int TILES>
 __device__ inline void exponentials(const float *offset, bool both, float constant, float (&u)[TILES][4],
                                     float (&minus)[TILES][4], float (&top)[2])
@@ -351,11 +351,11 @@ template <int STEPS> __device__ inline void store_a(const uint32_t (&a)[STEPS][4
 /* Exponents of the 64 tokens of a chunk relative to its start: key j has the weight exp(c[j] + shift[i]) at row i, the
  * sums before the chunk have exp(begin + shift[i]). In the notation of linear.h, shift = b - r. */
 struct chunk_exponents {
-    float *c, *shift, *scale; /* scale: log scales of the keys, given; with the log weights of HYBRID */
+    float *c, *shift, *scale; /* scale: log scales of the keys (an input), including the log weights of HYBRID */
     float *r;                 /* log scales of the sums at each row; NULL: not needed */
 };
 
-/* Writes the log scales of this warp's rows lane_row() and lane_row() + 8 of a chunk that begins at row `first`. */
+/* Writes the log scales of this warp's rows lane_row() and lane_row() + 8 of a chunk that starts at row `first`. */
 __device__ inline void share_scales(const arguments &a, const float (&scale)[2], size_t first, int count, int key_head,
                                     float *to)
 {
@@ -367,7 +367,7 @@ __device__ inline void share_scales(const arguments &a, const float (&scale)[2],
     }
 }
 
-/* What holds after the last row of a chunk. */
+/* The exponents after the last row of a chunk. */
 struct chunk_end {
     float shift, scale, gates; /* b - r, r, b */
 };
@@ -386,7 +386,7 @@ __device__ inline lane_gates load_gates(const arguments &a, int sequence, size_t
     return gates;
 }
 
-/* Computed by every warp for itself, with the same result. Prefix sums depend on earlier tokens only. */
+/* Every warp computes this redundantly, with the same result. Prefix sums depend on earlier tokens only. */
 __device__ inline chunk_end find_chunk(const arguments &a, int count, const lane_gates &gates, float begin,
                                        const chunk_exponents &e)
 {
@@ -437,7 +437,7 @@ __device__ inline float weight_of(float c, float shift)
 
 /* ---- values and sums --------------------------------------------------------------------------------------------- */
 
-/* Starts the copy of rows [0, count) of V numbers to v~ (64 rows); later rows are 0, also in the last column. */
+/* Starts the copy of rows [0, count) of V elements to v~ (64 rows); later rows are 0, including the last column. */
 template <typename Z, int V> __device__ inline void copy_values(const bf16 *rows, size_t stride, int count, bf16 *to)
 {
     enum { PACKS = V / 8, EACH = FAST_THREADS / PACKS }; /* rows at a time */

@@ -1,6 +1,6 @@
-/* Attention with features in bfloat16, backward. The gradient G of the sums flows from the last segment to the first:
- * query_sums_kernel adds up what the queries of each segment give to it, a scan gives G after every segment. Then
- * query_gradients_kernel goes forward through each segment with S~ (dq), key_gradients_kernel backward with G (dk,
+/* Linear attention in bfloat16, backward. The gradient G of the sums flows from the last segment to the first:
+ * query_sums_kernel sums the contributions of the queries of each segment, and a scan computes G after every segment.
+ * Then query_gradients_kernel goes forward through each segment with S~ (dq), key_gradients_kernel backward with G (dk,
  * dv). With D features, d columns of q, k and v, per token and head: 4 d D, about 10 d D + 80 (2 D + d) and about 12
  * d D + 80 (2 D + 2 d) operations. Formulas: src/attention/linear_backward.h. */
 #include "features_fast.cuh"
@@ -64,7 +64,7 @@ template <typename Z> __device__ inline void stage(const bf16 *rows, size_t stri
 }
 
 /* Features of this warp's 16 rows, which are in `tile`, to shared memory. If `scale` is not NULL, these are keys of a
- * chunk that begins at row `first`, and their log scales are written too. */
+ * chunk that starts at row `first`, and their log scales are written, too. */
 template <typename Z>
 __device__ inline void share_features(const arguments &a, int key_head, const shared_map &map, const bf16 *tile,
                                       bf16 *to, float *scale, size_t first = 0, int count = 0)
@@ -138,7 +138,7 @@ template <typename Z, int V> __device__ inline void share_gradients(lane_gradien
     }
 }
 
-/* Asks for the rows of the chunk at `first`, 64 numbers each, to be brought to the L2 cache. */
+/* Prefetches the rows of the chunk at `first`, 64 elements each, to the L2 cache. */
 __device__ inline void prefetch_chunk(const bf16 *rows, size_t stride, int first, int count)
 {
     const int row = first + (int)threadIdx.x % CHUNK;
@@ -258,7 +258,7 @@ __device__ inline void write_flow(const float (&flow)[2], double *to, size_t hea
     }
 }
 
-/* The gradient of σ by this block, number `index` of all blocks of a key head: sums over the rows of all warps. */
+/* The gradient of σ from this block, block `index` of a key head: sums over the rows of all warps. */
 template <typename Z>
 __device__ inline void write_sigma(const arguments &a, int key_head, const float *sums, size_t index)
 {
@@ -290,7 +290,7 @@ __device__ inline void clear_sigma(const arguments &a, int key_head, size_t inde
 
 /* ---- the gradient of the sums by the queries of each segment ----------------------------------------------------- */
 
-/* The logarithm of what remains of the sums before the segment, for the row lane % 16 of this warp. */
+/* The log decay of the sums before the segment, for row lane % 16 of this warp. */
 __device__ inline float load_remains(const arguments &a, size_t first, int count, int key_head)
 {
     const int row = 16 * warp_id() + lane_id() % 16;
@@ -347,7 +347,7 @@ template <typename Z, int V> __global__ void __launch_bounds__(FAST_THREADS, 2) 
 
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
 
-/* The last column of S~ or G~, which is added to products with the others. */
+/* The last column of S~ or G~, which is added to products with the other columns. */
 template <typename Z> __device__ inline void share_last(const owned_sums<Z> &sums, float *z)
 {
     if (lane_column() != 0) return;
@@ -394,7 +394,7 @@ __device__ inline void multiply_tile(const bf16 *x, const bf16 *y, int stride, i
     }
 }
 
-/* What backward reads of the chunk at row `first` of a segment. */
+/* Prefetches the inputs of backward for the chunk at row `first` of a segment. */
 __device__ inline void prefetch_inputs(const arguments &a, const span &at, int first, int head, int key_head)
 {
     const bo_gpu_attention_strides &by = a.call.strides;
@@ -556,7 +556,7 @@ __device__ inline void keys_through_sums(const backward_smem<Z> &m, bool weighte
         for (int i = 0; i < 4; i++) dv[t][i] *= weight[i / 2];
 }
 
-/* GROUPED: key heads have several query heads. before: number of the blocks of query_gradients_kernel for a key head.
+/* GROUPED: key heads have several query heads. before: number of blocks of query_gradients_kernel per key head.
  * Grid: segments of keys, key heads. */
 template <typename Z, int V, bool GROUPED>
 __global__ void __launch_bounds__(FAST_THREADS, 2) key_gradients_kernel(arguments a, unsigned before)

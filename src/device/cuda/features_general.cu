@@ -1,6 +1,6 @@
-/* Attention with features for all maps, types and sizes: a segment is a tile of rows in shared memory, products are
+/* Linear attention for all feature maps, types and sizes: a segment is a tile of rows in shared memory, products are
  * float32 (FFMA). Per token and head, with D features of d columns and C rows per tile: forward 4 d D + 2 C (D + d_v) +
- * 4 D d_v operations, and 4 D d_v / C numbers of the sums are read or written. */
+ * 4 D d_v operations, and 4 D d_v / C elements of the sums are read or written. */
 #include "features_general.cuh"
 #include "launches.cuh"
 
@@ -34,7 +34,7 @@ struct smem_arrays {
     float *v, *dn;         /* v~ and dn~: tile x (value_dim + 1) */
     float *scores, *p;     /* tile x tile */
     float *dfq, *dfk, *dt; /* gradients of features; of rows after the transform */
-    float *dv, *row;       /* tile x value_dim; a number per row */
+    float *dv, *row;       /* tile x value_dim; one value per row */
 };
 
 __host__ __device__ inline mapped carve_mapped(const arguments &a, smem_carver &carver, size_t tile)
@@ -68,12 +68,12 @@ __host__ __device__ inline smem_arrays carve_arrays(const arguments &a, unsigned
 
 /* ---- parts of kernels, by all threads of a block ----------------------------------------------------------------- */
 
-enum { TOGETHER = 4 }; /* rows for which a thread uses a number of the sums that it has read */
+enum { TOGETHER = 4 }; /* rows for which a thread reuses an element of the sums */
 
 #define FOR_EACH_NUMBER(e, count) for (int e = (int)threadIdx.x; e < (count); e += GENERAL_THREADS)
 
 /* Computes the exponents of the tile's keys, whose log scales are known, after sums with the log scale `begin`. `end`:
- * the log scale of the sums after the tile; NULL: that of its last row. */
+ * the log scale of the sums after the tile; NULL: the log scale of its last row. */
 template <typename T>
 __device__ void find_exponents(const arguments &a, const span &at, int key_head, float begin, const float *end,
                                const float *scales, const exponents &e)
@@ -128,7 +128,7 @@ template <typename T> __device__ void map_queries(const arguments &a, const span
                 rows_at((const T *)a.call.q, a.call.strides.q, at, head), to);
 }
 
-/* The sums that a tile of queries reads: those before it, or all. */
+/* The sums that a tile of queries reads: the sums before it, or all sums. */
 __device__ inline const float *sums_read(const arguments &a, const span &at, size_t index, int key_head)
 {
     return a.call.causal ? a.sums + sums_at(a, index, key_head) : a.totals + sums_at(a, (size_t)at.sequence, key_head);
@@ -243,11 +243,11 @@ template <typename T> __global__ void outputs_kernel(arguments a)
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Memory of a step in addition to that of a tile of one row. */
+/* Memory of a step, in addition to a tile of one row. */
 struct step_smem {
     smem_arrays tile;
     float *fq, *z; /* features of all queries of the group; z */
-    float *n;      /* parts of the numerators: GENERAL_THREADS x STEP_HEADS numbers */
+    float *n;      /* parts of the numerators: GENERAL_THREADS x STEP_HEADS floats */
 };
 
 enum { STEP_HEADS = 4, STEP_ROWS = 4 }; /* query heads, and rows of S of a thread, at a time */
@@ -589,8 +589,8 @@ __device__ void end_keys(const arguments &a, const smem_arrays &m, const span &a
                 m.dfk, m.dt, m.row, rows_at((T *)a.call.dk, a.call.strides.dk, at, key_head), partials);
 }
 
-/* All gradients of some segments; each block adds up those of parameters. `of`: if queries and keys are different rows,
- * those of one of them. Grid: blocks, key heads. */
+/* All gradients of some segments; each block sums the parameter gradients. `of`: selects queries or keys if they are
+ * different rows. Grid: blocks, key heads. */
 template <typename T> __global__ void gradients_kernel(arguments a, role of, size_t segments)
 {
     BO_SHARED(shared);

@@ -27,7 +27,7 @@ template <typename T> __device__ inline rows_of<T> rows_at(T *array, const bo_gp
     return {numbers_if_any(array, by, at.sequence, at.first, head), by.row};
 }
 
-/* Numbers between two rows of features in shared memory: odd, so that a column lies in all banks. */
+/* Stride of feature rows in shared memory: odd, so a column spreads over all banks. */
 __host__ __device__ inline int features_stride(const arguments &a)
 {
     return a.map.features | 1;
@@ -215,7 +215,7 @@ __device__ void map_rows(const arguments &a, role of, int key_head, int rows, ro
     __syncthreads();
 }
 
-/* Where the gradients of a role's parameters are in the partial sums of a block; NULL: not wanted. */
+/* The addresses of the parameter gradients of a role in the partial sums of a block; NULL: not requested. */
 struct parameter_gradients {
     float *sigma, *m, *bias;
 };
@@ -291,7 +291,7 @@ __device__ void transform_back(const arguments &a, role of, int key_head, int ro
     __syncthreads();
 }
 
-/* Computes dx from df, which is overwritten. dt: rows x dim of the map; room: a number per row. */
+/* Computes dx from df, which is overwritten. dt: rows x dim of the map; smem: one value per row. */
 template <typename T>
 __device__ void map_back(const arguments &a, role of, int key_head, int rows, rows_of<const T> x, const mapped &at,
                          float *df, float *dt, float *smem, rows_of<T> dx, float *partials)

@@ -1,5 +1,5 @@
-/* Attention with features: scans over segments, gradients of gates, sums of the gradients of parameters. Memory-bound:
- * scans read and write the sums of every segment once, one thread per number. */
+/* Linear attention: scans over segments, gate gradients, sums of parameter gradients. Memory-bound: scans read and
+ * write the sums of every segment once, with one thread per element. */
 #include "features.cuh"
 
 namespace bo {
@@ -14,12 +14,13 @@ __device__ inline int count_segments(const bo_gpu_rows &rows, int segment, int s
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* The factors of some consecutive segments: sums after segment i = keep[i] sums before it + add[i] its own. */
+/* The factors of consecutive segments: sums after segment i = keep[i] * sums before it + add[i] * sums of the segment.
+ */
 struct segment_factors {
     float keep[BATCH], add[BATCH], scales[BATCH + 1]; /* scales: before each of them, and after the last */
 };
 
-/* Computes the factors of `count` segments from number `index` on, by all threads of a block. `scale`: the log scale
+/* Computes the factors of `count` segments from segment `index` on, by all threads of a block. `scale`: the log scale
  * before the first. */
 __device__ inline void find_factors(const arguments &a, size_t index, int count, int key_head, float scale,
                                     segment_factors &f)
@@ -43,8 +44,8 @@ __device__ inline void find_factors(const arguments &a, size_t index, int count,
     __syncthreads();
 }
 
-/* Replaces the sums of each segment by those of all keys before it, starting from the states. Grid: sequences x key
- * heads, numbers. */
+/* Replaces the sums of each segment by the sums over all earlier keys, starting from the states. Grid: sequences x key
+ * heads, elements. */
 __global__ void scan_kernel(arguments a)
 {
     __shared__ segment_factors f;
@@ -115,8 +116,8 @@ __device__ inline float sum_gradients(const arguments &a, int sequence, int key_
     return sum;
 }
 
-/* Causal: replaces the gradient by the queries of each segment by that of the sums after it. Else sums those of all
- * queries; segments of keys receive the gradient of the sums after them. */
+/* Causal: replaces the gradient from the queries of each segment by the gradient of the sums after it. Else sums the
+ * gradients from all queries. Segments of keys receive the gradient of the sums after them. */
 __global__ void scan_back_kernel(arguments a)
 {
     __shared__ float keep[BATCH];
@@ -158,7 +159,7 @@ bo_gpu_error scan_back(bo_gpu *cuda, const arguments *a)
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-/* Sums over this thread and those after it; `all` receives the sum over all threads. room: a number per warp. */
+/* Suffix sums over this and later threads; `all` receives the sum over all threads. smem: one element per warp. */
 __device__ inline double sum_after(double x, double *smem, double &all)
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
@@ -186,8 +187,8 @@ __device__ inline double flow_of(const arguments &a, size_t row, int key_head)
     return sum;
 }
 
-/* How the flow of queries minus that of the keys changes at the rows of a segment of keys, which begin at `first`. With
- * queries after all keys, only the keys count. */
+/* The change of (flow of queries - flow of keys) at the rows of a segment of keys, which start at `first`. If all
+ * queries come after the keys, only the keys count. */
 __device__ inline double change_at(const arguments &a, const span &at, int row, int key_head, double &key_flow)
 {
     const size_t entered = at.first + (size_t)row + (size_t)a.delay, end = first_row(a.call.keys, at.sequence + 1);
@@ -239,7 +240,7 @@ __global__ void flows_kernel(arguments a)
     if (threadIdx.x == 0) total_flow(a, blockIdx.x, (int)blockIdx.y) = sum;
 }
 
-/* What the rows after a segment of keys give to the gradients of its gates. */
+/* The contribution of the rows after a segment of keys to the gradients of its gates. */
 __device__ inline double carried_to(const arguments &a, size_t index, int sequence, int key_head, double *smem)
 {
     const size_t end =
@@ -327,7 +328,7 @@ bo_gpu_error reduce_gate_gradients(bo_gpu *cuda, const arguments *a)
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
-/* to[h size + i] = Σ over blocks of their number first + i of key head h. */
+/* to[h size + i] = Σ over blocks of element first + i of key head h. */
 __global__ void parameters_kernel(arguments a, size_t first, size_t size, float *to)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,4 @@
-/* The sizes for which there are fast kernels: columns of a row, frequencies, features per frequency, columns of values.
+/* The sizes supported by the fast kernels: columns of a row, frequencies, features per frequency, columns of values.
  * src/attention/gpu/linear.c has the same list. */
 #ifndef BO_CUDA_FEATURES_SETS_CUH
 #define BO_CUDA_FEATURES_SETS_CUH

@@ -15,9 +15,9 @@ enum { TRANSFORM_DIM = BO_GPU_ROW_TRANSFORM_DIM };
 typedef sizes<TRANSFORM_DIM, TRANSFORM_DIM, 1, TRANSFORM_DIM> transform_sizes;
 enum { TRANSFORM_STRIDE = transform_sizes::W_STRIDE, TRANSFORM_TILE = CHUNK * TRANSFORM_STRIDE };
 
-/* ---- what both directions share ---------------------------------------------------------------------------------- */
+/* ---- shared by both directions ---------------------------------------------------------------------------------- */
 
-/* Loads M of a key head, rounded; the identity if there is none. */
+/* Loads the rounded M of a key head, or the identity. */
 __device__ inline void load_matrix(const transform_arguments &a, int key_head, bf16 *to)
 {
     enum { PACKS = TRANSFORM_DIM / 4 };
@@ -73,7 +73,7 @@ __device__ inline T *chunk_rows(T *x, const bo_gpu_strides &by, const transform_
 
 enum { FORWARD_TRANSFORM_BYTES = (TRANSFORM_DIM * TRANSFORM_STRIDE + 2 * TRANSFORM_TILE) * 2 };
 
-/* Grid: parts, heads. Every warp copies and multiplies its own rows. */
+/* Grid: parts, heads. Every warp copies and multiplies separate rows. */
 __global__ void __launch_bounds__(FAST_THREADS) transform_kernel(transform_arguments a)
 {
     BO_SHARED(shared);
@@ -144,7 +144,7 @@ __device__ inline void stage_gradients(const transform_arguments &a, const trans
     copy_commit();
 }
 
-/* Writes the sums of this block to its place of the partial sums: dM, then db. */
+/* Writes the partial sums of this block: dM, then db. */
 __device__ inline void write_partial(const transform_arguments &a, const owned_sums<transform_sizes> &sums)
 {
     enum { MATRIX = TRANSFORM_DIM * TRANSFORM_DIM };
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(FAST_THREADS, 4) transform_back_kernel(transfo
     if (requested) write_partial(a, sums);
 }
 
-/* The sums of all parts, in their order. Grid: numbers, key heads. */
+/* The sums over all parts, in order. Grid: elements, key heads. */
 __global__ void transform_parameters_kernel(transform_arguments a)
 {
     enum { MATRIX = TRANSFORM_DIM * TRANSFORM_DIM, ALL = MATRIX + TRANSFORM_DIM };

@@ -1,6 +1,5 @@
-/* Products of matrices by cuBLASLt. The algorithm of a shape is chosen once by its heuristic, so that the same shape
- * has the same bits; row-major matrices are the transposes of what cuBLASLt takes, so it computes Dᵀ = op(B)ᵀ
- * op(A)ᵀ. */
+/* GEMM by cuBLASLt. Its heuristic chooses the algorithm of each shape once, so equal shapes have bitwise equal results.
+ * cuBLASLt expects column-major matrices, so it computes Dᵀ = op(B)ᵀ op(A)ᵀ. */
 #include <string.h>
 #include <stdio.h>
 #include <map>
@@ -27,7 +26,7 @@ bo_gpu_error plans_create(bo_gpu *cuda)
     return nullptr;
 }
 
-/* The workspace serves one stream: products on a stream of the caller have none. */
+/* The workspace is for one stream; products on a stream of the caller have no workspace. */
 static size_t workspace_of(const bo_gpu *cuda)
 {
     return cuda->stream == cuda->default_stream ? cuda->workspace_bytes : 0;
@@ -47,7 +46,7 @@ void plans_destroy(bo_gpu *cuda)
     delete cuda->plans;
 }
 
-/* Alignment of an address, at most 256: part of what an algorithm requires. */
+/* Alignment of an address, at most 256: a requirement of algorithms. */
 static unsigned alignment(const void *address)
 {
     uintptr_t bits = (uintptr_t)address | 256;
@@ -93,7 +92,7 @@ static cublasComputeType_t compute_type(const bo_gpu_gemm *g, cudaDataType_t *sc
     return g->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-/* A factor in the type that compute_type() gives. */
+/* A factor in the type returned by compute_type(). */
 union scalar {
     float f32;
     double f64;

@@ -1,10 +1,10 @@
 /* Gated linear attention (arXiv 2312.06635): src/attention/gla.h has the formulas. S is computed before each chunk of
- * CHUNK tokens; within a chunk, blocks of BLOCK tokens run in parallel. Keys before a block are multiplied by the
- * gates up to its start, queries by the gates from there on; within a block gates are multiplied one by one. So every
- * factor is in [0, 1], and there is no division: all gates are allowed. Gradients of gates are sums of terms that
+ * CHUNK tokens; within a chunk, blocks of BLOCK tokens run in parallel. Keys before a block are multiplied by the gates
+ * up to its start, and queries by the gates after its start; within a block, gates are multiplied one by one. So every
+ * factor is in [0, 1] and there is no division: all gate values are allowed. Gradients of gates are sums of terms that
  * contain the gate, as in src/attention/gla_backward.c.
  *
- * For n tokens and key heads of dim = value_dim = d, numbers of t bytes: forward reads q, k, v, log_gate up to CHUNK /
+ * For n tokens and key heads of dim = value_dim = d, elements of t bytes: forward reads q, k, v, log_gate up to CHUNK /
  * BLOCK / 2 times (from the cache except the first) and writes out: 5 n d t bytes; S of a chunk is written twice and
  * read 5 times: 28 d² / CHUNK bytes per token. Multiply-adds per token: 2 d² + CHUNK d. Backward: about 9 n d t + 84 n
  * d² / CHUNK bytes, and 6 d² + 3 CHUNK d. */
@@ -16,7 +16,7 @@ namespace gla {
 
 enum { CHUNK = 64, BLOCK = 16, BLOCKS = CHUNK / BLOCK };
 
-/* Columns of values that a block of threads has at a time: the more numbers a key has, the fewer fit. */
+/* Columns of values per thread block: fewer for larger key dimensions. */
 __host__ __device__ inline int slice_of(int dim)
 {
     return dim <= 64 ? 64 : dim <= 128 ? 32 : 16;
@@ -24,7 +24,7 @@ __host__ __device__ inline int slice_of(int dim)
 
 /* ---- rows and gates ---------------------------------------------------------------------------------------------- */
 
-/* Addresses of a key head from token `row` on, and the numbers between two tokens. */
+/* Addresses of a key head from token `row` on, and the strides between tokens. */
 template <typename T> struct key_rows {
     const T *k, *v, *gate;
     size_t ldk, ldv, ldg;
@@ -74,7 +74,7 @@ __device__ inline void decay_to_end(E *x, int stride, int n, int dim, const T *g
     }
 }
 
-/* Multiplies n rows by the gates from the first row on, up to and including their own. */
+/* Multiplies n rows by the gates from the first row on, up to and including each row's gate. */
 template <typename T, typename E>
 __device__ inline void decay_from_start(E *x, int stride, int n, int dim, const T *gate, size_t ld, float *total)
 {
@@ -88,7 +88,7 @@ __device__ inline void decay_from_start(E *x, int stride, int n, int dim, const 
     }
 }
 
-/* Gates of a block of n tokens; those of absent tokens are 1. */
+/* Gates of a block of n tokens; gates of absent tokens are 1. */
 template <typename T> __device__ inline void load_gates(float *g, int stride, int n, int dim, const T *gate, size_t ld)
 {
     for (int at = (int)threadIdx.x; at < BLOCK * dim; at += TILE_THREADS) {
@@ -162,7 +162,7 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_
                (size_t)call.value_dim);
 }
 
-/* The part of a chunk's outputs in the gradient of S before it (slopes). */
+/* The part of a chunk's outputs in the gradient of S before it (gradients). */
 template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_gradient_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
@@ -194,7 +194,7 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) gla_local_
                (size_t)call.value_dim);
 }
 
-/* Replaces the parts of chunks by sums: S before each chunk, or (BACK) its gradient after each. One thread per number
+/* Replaces the parts of chunks by sums: S before each chunk, or (BACK) its gradient after each. One thread per element
  * of the matrix of one key head of one sequence. */
 template <bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_scan_kernel(bo_gpu_memory a)
 {
@@ -351,7 +351,7 @@ template <typename T> struct gradient_smem {
     }
 };
 
-/* What the parts of the gradient kernel share. */
+/* The shared state of the parts of the gradient kernel. */
 template <typename T> struct gradient_task {
     const bo_gpu_memory &a;
     const bo_gpu_attention &call;
@@ -427,7 +427,7 @@ template <typename T> __device__ inline void add_flow(const gradient_task<T> &t,
                   [&](int c, float sum) { t.smem.flow[c] += sum; });
 }
 
-/* Loads s q of one head, and computes its scores. Begins and ends with a barrier. */
+/* Loads s q of one head, and computes its scores. Starts and ends with a barrier. */
 template <typename T> __device__ inline void load_head(const gradient_task<T> &t, int head)
 {
     __syncthreads();
@@ -444,7 +444,7 @@ template <typename T> __device__ inline void load_dout(const gradient_task<T> &t
               t.call.strides.dout.row);
 }
 
-/* dv and dk of some columns of values: what comes through the gradient of S, and dv from outputs of the block. */
+/* dv and dk of some columns of values: the parts through the gradient of S, and dv from outputs of the block. */
 template <typename T> __device__ inline void back_values(const gradient_task<T> &t, int first, int columns)
 {
     const gradient_smem<T> &smem = t.smem;

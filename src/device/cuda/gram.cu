@@ -11,7 +11,7 @@ static dim3 grid_of(size_t rows, size_t columns)
     return dim3((unsigned)ceil_div(columns, THREADS), (unsigned)min(rows, (size_t)MAX_ROWS));
 }
 
-/* Reads 4 + 8 and writes 8 bytes per number. */
+/* Reads 4 + 8 and writes 8 bytes per element. */
 template <typename T> __global__ void gram_add_kernel(bo_gpu_gram_add a)
 {
     const size_t column = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -41,7 +41,7 @@ bo_gpu_error gram_margins(bo_gpu *cuda, const bo_gpu_gram_margins *a)
 
 enum { TILE = 32, TILE_ROWS = 8 };
 
-/* Transposes tiles above the diagonal through shared memory: 8 bytes read and written per number. */
+/* Transposes tiles above the diagonal through shared memory: 8 bytes read and written per element. */
 __global__ void gram_mirror_kernel(bo_gpu_gram_mirror a)
 {
     __shared__ double tile[TILE][TILE + 1];
@@ -62,7 +62,7 @@ bo_gpu_error gram_mirror(bo_gpu *cuda, const bo_gpu_gram_mirror *a)
     return launch(cuda, dim3(tiles, tiles), dim3(TILE, TILE_ROWS), 0, gram_mirror_kernel, *a);
 }
 
-/* Reads and writes 8 bytes per number of the upper triangle. */
+/* Reads and writes 8 bytes per element of the upper triangle. */
 __global__ void ridge_assemble_kernel(bo_gpu_ridge_assemble a)
 {
     const size_t column = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

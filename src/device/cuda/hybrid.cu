@@ -1,7 +1,7 @@
-/* Softmax attention in a window and features for older keys, with one denominator (src/attention/hybrid.c): what is
- * between the two parts, which other kernels compute. All kernels are memory-bound: one warp per row and head. For n
- * rows of heads with d columns and t bytes per number: hybrid_leave reads and writes 2 n d t, hybrid_merge (3 t + 4) n
- * d, hybrid_split 4 n d t, hybrid_return 5 n d t bytes. */
+/* Softmax attention in a window and linear attention for older keys, with one denominator (src/attention/hybrid.c): the
+ * kernels between the two parts, which other kernels compute. All kernels are memory-bound: one warp per row and head.
+ * For n rows of heads with d columns and t bytes per element: hybrid_leave reads and writes 2 n d t, hybrid_merge (3 t
+ * + 4) n d, hybrid_split 4 n d t, hybrid_return 5 n d t bytes. */
 #include "exact.cuh"
 #include "launches.cuh"
 
@@ -29,7 +29,7 @@ __device__ inline float *kept_gates(const bo_gpu_hybrid &a, int sequence, int ke
 
 /* ---- keys that leave the window ---------------------------------------------------------------------------------- */
 
-/* The log gate at a position: of the call, of a state, or the same everywhere. */
+/* The log gate at a position: of the call, of a state, or constant. */
 template <typename T>
 __device__ inline float gate_at(const bo_gpu_hybrid &a, const exact_keys &keys, int sequence, int key_head,
                                 int position)
@@ -259,7 +259,7 @@ bo_gpu_error hybrid_split(bo_gpu *cuda, const bo_gpu_hybrid *a)
     return launch(cuda, dim3((unsigned)ceil_div(heads, WARP)), dim3(WARP), 0, hybrid::mix_kernel, *a);
 }
 
-/* dq without gaps, at an address like those of tensors, takes the faster sum of tensors. */
+/* A contiguous and aligned dq uses the faster elementwise sum. */
 static bo_gpu_error return_queries(bo_gpu *cuda, const bo_gpu_hybrid *a)
 {
     const bo_gpu_attention &call = a->exact.at;

@@ -1,8 +1,8 @@
-/* What linear layers need besides products: weights in the type of the products, sums of columns, residuals.
+/* Kernels of linear layers besides GEMM: weight conversion, column sums, residuals.
  *
- * recast:      reads every number once and writes it once: 6 bytes per weight from float32 to bfloat16.
- * sum_columns: reads x once (sizeof(T) bytes per number); the partial sums are at most 1/32 of that for 64 rows each.
- * store_scaled:  reads and writes every number once. */
+ * recast:      reads and writes every element once: 6 bytes per weight from float32 to bfloat16.
+ * sum_columns: reads x once (sizeof(T) bytes per element); the partial sums are at most 1/32 of that for 64 rows each.
+ * store_scaled:  reads and writes every element once. */
 #include "device.cuh"
 #include "launches.cuh"
 #include "stored.cuh"
@@ -13,7 +13,7 @@ enum { THREADS = 256, EACH = 8, TILE = THREADS * EACH };
 
 /* ---- types of weights -------------------------------------------------------------------------------------------- */
 
-/* Number i of a matrix, in the order of its rows. */
+/* Element i of a matrix, in row-major order. */
 __device__ inline float stored_number(const bo_gpu_recast_item &item, size_t i)
 {
     if (item.stored == BO_ELEMENT_FLOAT32) return static_cast<const float *>(item.from)[i];

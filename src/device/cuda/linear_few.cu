@@ -1,8 +1,8 @@
-/* Linear layers of a few rows (decoding), limited by the memory that the weights take: they are read once per 8 rows,
- * as they are stored (4, 2, 1 or 0.56 bytes per weight); the rows of x come from the L1 cache. One to eight warps
- * compute a few outputs for up to 8 rows: as many as are needed to have enough warps, so that each of them reads as
- * much as possible. They split the columns, and their sums are added in a fixed order. 8 rows take 8 multiply-adds per
- * weight, half of what a processor can do while it reads weights of 2 bytes. */
+/* Linear layers of a few rows (decoding), bound by the memory traffic of the weights: these are read once per 8 rows in
+ * their storage type (4, 2, 1 or 0.56 bytes per weight); the rows of x come from the L1 cache. One to eight warps
+ * compute a few outputs for up to 8 rows: the minimum that fills the device, so each warp reads as much as possible.
+ * The warps split the columns, and their sums are added in a fixed order. 8 rows need 8 multiply-adds per weight, half
+ * of the arithmetic throughput during the load of a 2-byte weight. */
 #include "device.cuh"
 #include "launches.cuh"
 #include "stored.cuh"
@@ -19,8 +19,8 @@ template <typename T, int N> __device__ inline void read_floats(const T *from, f
     for (int i = 0; i < N; i++) to[i] = to_float(in.at[i]);
 }
 
-/* A line of INT4 has one unit per 4 bytes, in the order of the bytes: numbers `place` to place + 3 of a line are the
- * lower halves of the bytes, place + 16 to place + 19 the upper halves. */
+/* A line of INT4 has one unit per 4 bytes, in byte order: elements `place` to place + 3 of a line are the lower halves
+ * of the bytes, place + 16 to place + 19 the upper halves. */
 struct s4_unit {
     size_t group, place, byte;
 };
@@ -54,7 +54,7 @@ __device__ inline void read_weights(const void *w, size_t columns, size_t line, 
         const s4_unit u = s4_unit_of(columns, unit);
         const float scale = to_float(reinterpret_cast<const bf16 *>(from + columns / S4_GROUP * S4_BYTES)[u.group]);
         const pack<unsigned char, 2> *codes = reinterpret_cast<const pack<unsigned char, 2> *>(from + u.byte);
-        const pack<unsigned char, 2> first = codes[0], second = codes[1]; /* lines begin at multiples of 2 bytes */
+        const pack<unsigned char, 2> first = codes[0], second = codes[1]; /* lines start at multiples of 2 bytes */
         for (int i = 0; i < 4; i++) {
             const int both = i < 2 ? first.at[i] : second.at[i - 2];
             to[i] = scale * s4_value(both & 15), to[4 + i] = scale * s4_value(both >> 4);
@@ -62,7 +62,7 @@ __device__ inline void read_weights(const void *w, size_t columns, size_t line, 
     }
 }
 
-/* The numbers of x that a unit multiplies. */
+/* The elements of x that a unit multiplies. */
 template <int STORED> __device__ inline void read_inputs(const bf16 *x, size_t columns, size_t unit, float (&to)[EACH])
 {
     if (STORED == BO_ELEMENT_INT4) {
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(THREADS) few_rows_kernel(bo_gpu_few_rows a, in
     finish(a, item, row + r, line + l, sum);
 }
 
-/* As few warps per line as give the device enough to do. */
+/* The minimum number of warps per line that fills the device. */
 static int split_of(size_t groups, size_t columns)
 {
     int split = 1;

@@ -1,4 +1,4 @@
-/* Mean losses of a prediction p against a target t (LOSS). Elementwise losses are memory-bound: 4 bytes per number
+/* Mean losses of a prediction p against a target t (LOSS). Elementwise losses are memory-bound: 4 bytes per element
  * forward, 8 backward with one gradient. KL reads the rows three times, from caches if they fit. Sums are in double:
  * per thread, then per block, then over the blocks in order. */
 #include "arrays.cuh"

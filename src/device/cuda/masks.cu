@@ -1,5 +1,5 @@
-/* Random masks (DROPOUT, NOISE) and additive noise. With bfloat16, 4 bytes per number. Masks need a quarter of a Philox
- * block (25 instructions) per number, since a thread handles the four numbers that share a block. */
+/* Random masks (DROPOUT, NOISE) and additive noise. With bfloat16, 4 bytes per element. Masks need a quarter of a
+ * Philox block (25 instructions) per element, since a thread handles the four elements that share a block. */
 #include "arrays.cuh"
 #include "launches.cuh"
 #include "random.cuh"
@@ -8,7 +8,7 @@ namespace bo {
 
 enum { MASK_THREADS = 256, BITS_PER_BLOCK = 4, HALF = 2 };
 
-/* A thread handles half of a group of 64: numbers 8 h … 8 h + 7 (h = 0, 1) of each of the four rows of 16. These share
+/* A thread handles half of a group of 64: elements 8 h … 8 h + 7 (h = 0, 1) of each of the four rows of 16. These share
  * the blocks 8 h … 8 h + 7 of the group. */
 __global__ void mask_kernel(bo_gpu_mask a)
 {
@@ -16,7 +16,7 @@ __global__ void mask_kernel(bo_gpu_mask a)
     const int half = (int)(thread % HALF);
     if (group * RANDOM_GROUP >= a.count) return;
     const uint64_t seed = a.pass->seed;
-    uint32_t kept = 0; /* bit 8 w + i: word w of block i */
+    uint32_t kept = 0; /* bit 8 w + i: value w of block i */
     for (int i = 0; i < OCTET; i++) {
         const random_u32x4 bits = random_block(seed, a.stream, group * RANDOM_BLOCKS + (size_t)(half * OCTET + i));
 #pragma unroll
@@ -36,7 +36,7 @@ __global__ void mask_kernel(bo_gpu_mask a)
     }
 }
 
-/* One word per row: rows that are removed are 0 even if they are not finite. */
+/* One random value per row. Removed rows are 0 even if they contain NaNs or infinities. */
 struct row_mask_map {
     const bo_gpu_pass *pass;
     uint64_t stream;
@@ -67,7 +67,7 @@ bo_gpu_error mask(bo_gpu *cuda, const bo_gpu_mask *a)
     return launch(cuda, dim3((unsigned)ceil_div(threads, MASK_THREADS)), dim3(MASK_THREADS), 0, mask_kernel, *a);
 }
 
-/* Numbers 2 i and 2 i + 1 are made from words 2 i and 2 i + 1 (Box and Muller), with u in (0, 1]. */
+/* Elements 2 i and 2 i + 1 are computed from random values 2 i and 2 i + 1 (Box-Muller), with u in (0, 1]. */
 struct normal_map {
     const bo_gpu_pass *pass;
     uint64_t stream;

@@ -1,8 +1,8 @@
-/* What GLA and DELTA have in common: queries that read a memory, and steps.
+/* Kernels shared by GLA and DELTA: queries that read a memory, and steps.
  *
  * memory_read: o = s Sᵀq for all queries of a sequence, after its last token. Used if all keys are read before the
  * queries (cross attention), and if only states are read. For n queries and heads of dim = value_dim = d: n (2 d)
- * numbers are read and written and 2 n d² operations are computed; backward twice.
+ * elements are read and written, with 2 n d² operations; backward costs twice as much.
  *
  * memory_step: a token reads and writes 8 d² bytes of its state, and computes 6 d² operations (GLA: 4 d²). */
 #include "launches.cuh"

@@ -1,4 +1,4 @@
-/* What engines with a matrix memory share: chunks of tokens, states, and the normalization of rows. */
+/* Helpers of engines with a matrix-valued memory: chunks of tokens, states, and row normalization. */
 #ifndef BO_CUDA_MEMORY_CUH
 #define BO_CUDA_MEMORY_CUH
 
@@ -24,7 +24,7 @@ __device__ inline chunk chunk_of(const bo_gpu_rows &rows, int C, int tile)
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-/* Row `row` of a head in work memory, an array of `heads` heads of `width` numbers; NULL if the array is NULL. */
+/* Row `row` of a head in a workspace array of `heads` heads of `width` elements; NULL if the array is NULL. */
 template <typename T> __device__ inline T *row_at(T *array, size_t row, int heads, int head, int width)
 {
     return array ? array + (row * (size_t)heads + (size_t)head) * (size_t)width : nullptr;
@@ -69,7 +69,7 @@ __device__ inline void unit_load(E *to, int stride, int padded, int rows, int co
 }
 
 /* Writes dx = scale dt or, for t = scale x / (n + e) with n = |x|, dx = scale (dt / (n + e) - x (x·dt) / (n (n + e)²)).
- * dt is a tile; x and dx are rows of memory, ldx and lddx numbers apart. */
+ * dt is a tile; x and dx are rows in global memory, ldx and lddx elements apart. */
 template <typename T>
 __device__ inline void unit_store(const float *dt, int stride, int rows, int columns, bool unit, float scale,
                                   const T *x, size_t ldx, T *dx, size_t lddx)
@@ -94,7 +94,7 @@ __device__ inline void unit_store(const float *dt, int stride, int rows, int col
     }
 }
 
-/* A log gate, at least -1e8: nothing remains of the past anyway, and sums stay precise. */
+/* Clamps a log gate to at least -1e8: the past decays to zero anyway, and sums stay precise. */
 __device__ inline float clamp_gate(float log_gate)
 {
     return fmaxf(log_gate, -1e8f);

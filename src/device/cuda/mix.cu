@@ -1,6 +1,6 @@
-/* Products along the tokens, by their definition: a thread computes one number of y or dx, a warp one of dW, over the
- * tokens in order. Neighboring threads have neighboring columns, and share the row of W. Per number of y: one
- * multiply-add per token that it sees. */
+/* Products along the tokens, computed directly: a thread computes one element of y or dx, a warp one element of dW,
+ * over the tokens in order. Neighboring threads have neighboring columns and share the row of W. Per element of y: one
+ * multiply-add per visible token. */
 #include "arrays.cuh"
 #include "launches.cuh"
 #include "sequences.cuh"
@@ -14,7 +14,7 @@ __device__ inline char *mix_state(const bo_gpu_mix &m, int sequence)
     return m.states ? (char *)m.states[sequence] + m.offset : nullptr;
 }
 
-/* Tokens that the state had before those of this call. */
+/* The number of tokens of the state before this call. */
 __device__ inline size_t tokens_before(const bo_gpu_mix &m, const sequence_span &s)
 {
     const char *state = mix_state(m, s.index);
@@ -44,7 +44,7 @@ __global__ void mix_count_kernel(bo_gpu_mix m)
     *(uint32_t *)mix_state(m, s.index) += (uint32_t)(s.end - s.first);
 }
 
-/* Tokens that the matrix does not support give NANs. */
+/* Tokens beyond the matrix produce NaNs. */
 __global__ void mix_kernel(bo_gpu_mix m)
 {
     const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x, row = item / m.columns,
@@ -93,7 +93,7 @@ __global__ void mix_input_kernel(bo_gpu_mix_back a)
     write_one(a.dx, item, sum);
 }
 
-/* dW[t, s] = Σ dy_t x_sᵀ over the sequences: a warp per number. */
+/* dW[t, s] = Σ dy_t x_sᵀ over the sequences: one warp per element. */
 __global__ void mix_weight_kernel(bo_gpu_mix_back a)
 {
     const bo_gpu_mix &m = a.of;

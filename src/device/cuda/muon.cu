@@ -1,5 +1,5 @@
-/* What Muon needs besides products, for batches of matrices with the same sides: 16 bytes per weight to make the
- * direction, 8 to scale it, 12 (10 for X in bfloat16) to update the weight. Transposes go through shared memory. */
+/* Kernels of Muon besides GEMM, for batches of matrices of equal shape: 16 bytes per weight to compute the direction, 8
+ * to scale it, 12 (10 for X in bfloat16) to update the weight. Transposes go through shared memory. */
 #include "device.cuh"
 #include "launches.cuh"
 
@@ -44,8 +44,8 @@ __device__ inline tile_place place_of_tile(const bo_gpu_muon_list &a)
             (int)(threadIdx.x / WARP)};
 }
 
-/* Calls put(place in the weight, X at that place) for all elements of the tile, so that neighboring threads have
- * neighboring places in the weight; get(place in X) reads X. */
+/* Calls store(index in the weight, element of X) for all elements of the tile, so neighboring threads have neighboring
+ * indices in the weight; get(index in X) reads X. */
 template <typename Get, typename Store>
 __device__ inline void from_x(const bo_gpu_muon_list &a, bool tall, float (*smem)[TILE + 1], Get get, Store store)
 {

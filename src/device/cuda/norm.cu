@@ -1,11 +1,11 @@
-/* LayerNorm and RMSNorm. Memory-bound: with bfloat16, forward moves 4 bytes per number (x, y), backward 6 (x, dy, dx).
+/* LayerNorm and RMSNorm. Memory-bound: with bfloat16, forward moves 4 bytes per element (x, y), backward 6 (x, dy, dx).
  *
  * A team of `lanes` threads handles a group of columns and keeps it in registers: lane l has the octets l, l + lanes,
  * …, SLOTS of them. Teams of up to a warp share a block; wider groups have a block each. In backward, a team handles
  * many groups and sums dgain and dbias of its columns in registers; teams of a block are added in order in shared
  * memory, and blocks by a second kernel.
  *
- * Rows of up to 1024 columns of bfloat16 have kernels of their own (norm_rows_kernel, norm_rows_back_kernel). */
+ * Separate kernels process rows of up to 1024 columns of bfloat16 (norm_rows_kernel, norm_rows_back_kernel). */
 #include "arrays.cuh"
 #include "columns.cuh"
 #include "launches.cuh"
@@ -59,7 +59,7 @@ struct norm_share {
     {
         if (valid(slot)) read_raw(from, group * width + column(slot), valid(slot), aligned, raw);
     }
-    /* The numbers that were read; 0 beyond the width. */
+    /* The elements that were read; 0 beyond the width. */
     __device__ void widen(bo_element type, int slot, const raw_octet &raw, float (&x)[OCTET]) const
     {
         if (valid(slot)) widen_octet(type, raw, x);
@@ -72,7 +72,7 @@ struct norm_share {
         read(from, 0, slot, raw);
         widen(from.type, slot, raw, x);
     }
-    /* x̂, dy and gain of a slot from what was read of x and dy; beyond the width, dy is 0. */
+    /* x̂, dy and gain of a slot from the loaded x and dy; beyond the width, dy is 0. */
     __device__ void read_normalized(const bo_gpu_norm_back &a, int slot, const raw_octet &raw_x,
                                     const raw_octet &raw_dy, float mean, float rate, float (&x)[OCTET],
                                     float (&dy)[OCTET], float (&gain)[OCTET]) const
@@ -161,8 +161,8 @@ template <int SLOTS> __global__ void __launch_bounds__(WIDEST_TEAM) norm_kernel(
 /* ---- forward of rows of bfloat16 --------------------------------------------------------------------------------- */
 
 /* Kernels for rows of up to 1024 columns of bfloat16: a warp handles every n-th group for n warps in one wave of
- * blocks. While it computes one group, the next one is on its way from memory to shared memory. A lane reads only what
- * it copied itself. */
+ * blocks. While it computes one group, the next one is on its way from memory to shared memory. A lane reads only the
+ * data that it copied. */
 enum { ROWS_WARPS = 8, ROWS_THREADS = ROWS_WARPS * WARP, ROWS_STAGES = 2, FORWARD_BLOCKS = 4 /* per processor */ };
 
 static bool is_row_of_octets(size_t width, team_shape shape)
@@ -176,7 +176,7 @@ static unsigned rows_blocks(size_t groups, size_t max_blocks)
     return (unsigned)(needed < max_blocks ? needed : max_blocks);
 }
 
-/* Copies a weight of each column to shared memory as float: `other` if there are none, 0 after the width. */
+/* Copies a weight of each column to shared memory as float: `other` without weights, 0 after the width. */
 __device__ inline void keep_columns(const bo_gpu_source &from, int width, int columns, float other, float *to)
 {
     for (int c = (int)threadIdx.x; c < columns; c += ROWS_THREADS)
@@ -194,7 +194,7 @@ template <int SLOTS> __device__ inline void fetch_row(uint4 *to, const bf16 *row
     }
 }
 
-/* x -> (x - mean) rate gain + bias for a row in registers. Bytes: 4 per number; about 12 instructions per number. */
+/* x -> (x - mean) rate gain + bias for a row in registers. Bytes: 4 per element; about 12 instructions per element. */
 template <int SLOTS> __global__ void __launch_bounds__(ROWS_THREADS, FORWARD_BLOCKS) norm_rows_kernel(bo_gpu_norm a)
 {
     enum { COLUMNS = SLOTS * WARP * OCTET };
@@ -270,7 +270,7 @@ bo_gpu_error norm(bo_gpu *cuda, const bo_gpu_norm *a)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Sums of dgain or dbias of a block. Teams add theirs in order. */
+/* Sums of dgain or dbias of a block. Teams add their sums in order. */
 template <int SLOTS>
 __device__ inline void add_teams(const norm_share &share, const float (&sums)[SLOTS][OCTET], float *smem, float *out)
 {
@@ -360,8 +360,8 @@ static bo_gpu_error norm_back_of(bo_gpu *cuda, const bo_gpu_norm_back *a, team_s
 
 /* ---- backward of rows of bfloat16 -------------------------------------------------------------------------------- */
 
-/* Streams of rows: x, dy and, if the gradient is added to, dx. Bytes: 6 per number, 8 if added to; about 15
- * instructions per number. */
+/* Streams of rows: x, dy and, if it is accumulated, dx. Bytes: 6 per element, 8 if accumulated; about 15 instructions
+ * per element. */
 template <int SLOTS, bool ADD> struct rows_shape {
     enum { STREAMS = ADD ? 3 : 2, COLUMNS = SLOTS * WARP * OCTET, BLOCKS = SLOTS < 4 ? 2 : 1 /* per processor */ };
     enum { RING = ROWS_WARPS * ROWS_STAGES * STREAMS * SLOTS * WARP * 16, SHARED = RING + COLUMNS * 4 }; /* bytes */

@@ -1,6 +1,6 @@
-/* Pooling. A thread computes one number: forward over the pixels of its window, backward over the windows that contain
- * its pixel, in the order of the windows. Neighboring threads have neighboring channels, so that accesses coalesce; the
- * overlap of windows is read from caches. */
+/* Pooling. A thread computes one element: forward over the pixels of its window, backward over the windows that contain
+ * its pixel, in window order. Neighboring threads have neighboring channels, so accesses coalesce; the overlap of
+ * windows is read from caches. */
 #include "arrays.cuh"
 #include "launches.cuh"
 
@@ -8,7 +8,7 @@ namespace bo {
 
 enum { POOL_THREADS = 256 };
 
-/* Pixels of the window at `place` along an axis: first … end - 1. */
+/* Pixels of window number `place` along an axis: first … end - 1. */
 __device__ inline void window_span(const bo_gpu_windows &w, int axis, size_t place, size_t *first, size_t *end)
 {
     const size_t at = place * w.stride[axis], last = at + w.kernel[axis] - w.before[axis];
@@ -43,7 +43,7 @@ __global__ void pool_kernel(bo_gpu_pool a)
     if (a.chosen) a.chosen[item] = chosen;
 }
 
-/* The places of windows that contain a pixel along an axis: first … end - 1. */
+/* The indices of the windows that contain a pixel along an axis: first … end - 1. */
 __device__ inline void places_with(const bo_gpu_windows &w, int axis, size_t pixel, size_t *first, size_t *end)
 {
     const size_t at = pixel + w.before[axis];

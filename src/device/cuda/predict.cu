@@ -1,5 +1,5 @@
-/* Predictions of kernel machines around their products of matrices. Memory-bound: feature_center reads 4 bytes and
- * writes 8 per feature, row_squares reads 8. */
+/* Prediction kernels of kernel machines besides GEMM. Memory-bound: feature_center reads 4 bytes and writes 8 per
+ * feature, row_squares reads 8. */
 #include "device.cuh"
 #include "launches.cuh"
 

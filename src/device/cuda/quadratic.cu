@@ -1,5 +1,5 @@
-/* Pairs of numbers for quadratic forms (arguments_matrix.h). All kernels are memory-bound: fold and expand write every
- * pair once, unfold reads it once, contract reads it twice (the second time from cache). */
+/* Pairs of elements for quadratic forms (gpu/matrix.h). All kernels are memory-bound: fold and expand write every pair
+ * once, unfold reads it once, contract reads it twice (the second time from cache). */
 #include "device.cuh"
 #include "launches.cuh"
 
@@ -7,7 +7,7 @@ namespace bo {
 
 enum { THREADS = 256 };
 
-/* The place of pair (i, j), i <= j. */
+/* The index of pair (i, j), i <= j. */
 __device__ inline size_t pair_place(size_t width, size_t i, size_t j)
 {
     return i * width - i * (i + 1) / 2 + j;
@@ -51,7 +51,7 @@ template <typename O, typename T> __global__ void expand_kernel(bo_gpu_quadratic
     for (size_t p = pairs + threadIdx.x; p < a.ld; p += blockDim.x) v[p] = from_float<T>(0);
 }
 
-/* One block per row, one warp per number of dx: lanes take the pairs (k, j) side by side. */
+/* One block per row, one warp per element of dx; lanes process neighboring pairs (k, j). */
 template <typename O> __global__ void contract_kernel(bo_gpu_quadratic a)
 {
     BO_SHARED(memory);

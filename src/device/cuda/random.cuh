@@ -1,5 +1,5 @@
-/* The random words of the CPU (src/base/rng.h, the kernel `random`): Philox4x32-10 (Salmon et al. 2011), a pure
- * function of seed, stream and number. Word j of group g of 64 is word j / 16 of block 16 g + j % 16. */
+/* The random generator of the CPU (src/base/rng.h, the kernel `random`): Philox4x32-10 (Salmon et al. 2011), a pure
+ * function of seed, stream and index. Value j of group g of 64 is value j / 16 of block 16 g + j % 16. */
 #ifndef BO_CUDA_RANDOM_CUH
 #define BO_CUDA_RANDOM_CUH
 
@@ -11,8 +11,8 @@ struct random_u32x4 {
     uint32_t at[4];
 };
 
-/* Block `index` of a stream. A round multiplies two words by constants and mixes the halves of the products with the
- * key, which is increased by Weyl constants. */
+/* Block `index` of a stream. A round multiplies two 32-bit values by constants and mixes the halves of the products
+ * with the key, which is incremented by Weyl constants. */
 __device__ inline random_u32x4 random_block(uint64_t seed, uint64_t stream, uint64_t index)
 {
     uint32_t low = (uint32_t)seed, high = (uint32_t)(seed >> 32);
@@ -32,7 +32,7 @@ __device__ inline random_u32x4 random_block(uint64_t seed, uint64_t stream, uint
 
 enum { RANDOM_GROUP = 64, RANDOM_BLOCKS = RANDOM_GROUP / 4 };
 
-/* Word `number` of a stream. */
+/* Value `number` of a stream. */
 __device__ inline uint32_t random_u32(uint64_t seed, uint64_t stream, uint64_t number)
 {
     const uint64_t group = number / RANDOM_GROUP;

@@ -6,7 +6,7 @@
 #include "launches.cuh"
 #include "runtime.cuh"
 
-/* The part of NCCL's interface that is used; its numbers have not changed since version 2.0. */
+/* The part of the NCCL API that is used; its constants have not changed since version 2.0. */
 struct nccl_id {
     char bytes[BO_RANK_ID];
 };

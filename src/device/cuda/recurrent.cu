@@ -10,7 +10,7 @@ namespace bo {
 
 enum { RECURRENT_THREADS = 512 };
 
-/* Numbers that are kept per token, divided by the size. */
+/* Saved values per token, divided by the size. */
 __device__ inline size_t kept_numbers(bo_recurrence cell)
 {
     return cell == BO_RECURRENCE_GRU ? 4 : cell == BO_RECURRENCE_LSTM ? 5 : 0;
@@ -30,7 +30,7 @@ __device__ inline void multiply_state(const bo_gpu_recurrent &a, const float *h,
     }
 }
 
-/* Number j of the new state from U h, in `product`. `x`, `b`: of gate g at g size + j. */
+/* Element j of the new state from U h, in `product`. `x`, `b`: gate g at g size + j. */
 __device__ inline void step_cell(const bo_gpu_recurrent &a, size_t row, size_t j, const float *product, float *h,
                                  float *c)
 {
@@ -91,8 +91,8 @@ bo_gpu_error recurrent(bo_gpu *cuda, const bo_gpu_recurrent *a)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* The gradients of number j of a token: of U h + b into dproduct[g size + j], of x into dx. `back`: gradient of h
- * through U from the next token; carry: other gradients from it, which become those for the token before. */
+/* The gradients of element j of a token: of U h + b to dproduct[g size + j], of x to dx. `back`: gradient of h through
+ * U from the next token; carry: the other gradients from the next token, replaced by those for the previous token. */
 __device__ inline void back_cell(const bo_gpu_recurrent_back &a, size_t row, bool first, size_t j, const float *back,
                                  float *carry, float *dproduct)
 {

@@ -1,8 +1,8 @@
-/* Rotary and sinusoidal positions (2104.09864, 1706.03762). Memory-bound: with bfloat16, 4 bytes per number. A thread
+/* Rotary and sinusoidal positions (2104.09864, 1706.03762). Memory-bound: with bfloat16, 4 bytes per element. A thread
  * computes the angles of four pairs of one row once and uses them for all heads.
  *
  * Frequencies are in turns per position, in two parts (backend/cpu/angles.h): the product of a position and `high` is
- * exact in double, so that whole turns are removed without loss of digits. */
+ * exact in double, so whole turns are removed without rounding. */
 #include "arrays.cuh"
 #include "launches.cuh"
 
@@ -32,8 +32,8 @@ __device__ inline void turn_by(double high, double low, int32_t position, float 
 
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
-/* Numbers of a head in the order of pairs: those of the pairs first … first + 3 and their partners. Each is read and
- * written by one instruction if rows and pairs are aligned. */
+/* Elements of a head in pair order: pairs first … first + 3, i.e. four elements and their partners. One instruction
+ * loads or stores four elements if rows and pairs are aligned. */
 template <typename T> struct rope_quads {
     pack<T, PAIRS> a, b; /* halves: firsts, seconds; neighbors: pairs 0 and 1, pairs 2 and 3 */
 };

@@ -22,7 +22,7 @@ bo_gpu_error complain(const char *format, ...)
 bo_gpu_error describe(const char *what, cudaError_t status)
 {
     if (status == cudaSuccess) return nullptr;
-    cudaGetLastError(); /* otherwise the next launch would report it again */
+    cudaGetLastError(); /* else the next launch would report it again */
     return complain("%s: %s", what, cudaGetErrorString(status));
 }
 
@@ -94,7 +94,7 @@ static bo_gpu_error retain(int device, CUcontext *out)
 {
     *out = nullptr;
     if (!functions_of_driver().complete) return "the driver lacks functions of CUDA 12";
-    /* devices have the same numbers in the runtime and the driver */
+    /* the runtime and the driver use the same device indices */
     const CUresult status = driver.retain(out, device);
     return status == CUDA_SUCCESS ? nullptr : bo::complain("the device: error %d of the driver", (int)status);
 }

@@ -10,11 +10,11 @@
 struct bo_gpu {
     int device;
     CUcontext context;   /* the primary context of the device */
-    cudaStream_t stream; /* in use: own, or one of the caller */
+    cudaStream_t stream; /* current stream: the default stream, or a stream of the caller */
     cudaStream_t default_stream;
-    cudaStream_t copies; /* reads of results, beside the work that is submitted */
+    cudaStream_t copies; /* stream for reading results, concurrent with submitted work */
     cublasLtHandle_t lt;
-    void *workspace; /* of cuBLASLt, for work on the own stream */
+    void *workspace; /* of cuBLASLt, for work on the default stream */
     size_t workspace_bytes;
     struct bo_gpu_plans *plans; /* gemm.cu: the algorithms that were chosen */
     void *ranks;                /* ranks.cu: the communicator of NCCL; NULL: not joined */
@@ -25,11 +25,11 @@ namespace bo {
 
 /* Returns a text, in memory of the calling thread. */
 __attribute__((format(printf, 1, 2))) bo_gpu_error complain(const char *format, ...);
-/* NULL for success, else a text. */
+/* NULL on success, else an error text. */
 bo_gpu_error describe(const char *what, cudaError_t status);
 
-/* Makes a device current in this thread, and restores what was current at the end. The context is pushed, since
- * cudaSetDevice would create one on the device that it restores. */
+/* Sets the current device of this thread, and restores the previous one at the end. The context is pushed, since
+ * cudaSetDevice would create a context on the restored device. */
 class current_device {
     bool pushed;
 

@@ -1,11 +1,11 @@
 /* Rows of a table by index (EMBED, POSITION), and the gradient of the table.
  *
- * Gather: with bfloat16 results and a float32 table, 6 bytes per number, 8 with x.
+ * Gather: with bfloat16 results and a float32 table, 6 bytes per element, 8 with x.
  *
  * Scatter: the rows of dy are added in the order of the sorted keys. A warp adds a tile of 32 entries, 256 columns. The
- * rows of a key that lie within a tile are summed in registers and written once. Keys at the start and the end of a
- * tile may continue in other tiles: their sums are kept in `partial` (two rows per tile) and added by a second kernel,
- * in the order of the tiles. For 32768 tokens of 768 bfloat16 columns: 50 MB of dy, and 3 or 6 KB per row of the table
+ * rows of a key within a tile are summed in registers and written once. Keys at the start and the end of a
+ * tile may continue in other tiles: their sums go to `partial` (two rows per tile), and a second kernel adds them in
+ * tile order. For 32768 tokens of 768 bfloat16 columns: 50 MB of dy, and 3 or 6 KB per row of the table
  * that is written or added to. */
 #include "arrays.cuh"
 #include "launches.cuh"
@@ -54,8 +54,8 @@ __device__ inline void store_partial(float *to, size_t column, int valid, const 
         if (i < valid) to[column + (size_t)i] = sum[i];
 }
 
-/* Where the sum of a run of equal keys goes: partial[2 tile] if it began in an earlier tile, partial[2 tile + 1] if it
- * began here and continues, else the table. */
+/* Stores the sum of a run of equal keys: to partial[2 tile] if it started in an earlier tile, to partial[2 tile + 1] if
+ * it starts in this tile and continues, else to the table. */
 __device__ inline void store_run(const bo_gpu_scatter &a, size_t tile, size_t column, int valid, int32_t key,
                                  bool continued, bool continues, const float (&sum)[OCTET])
 {
@@ -105,7 +105,7 @@ __global__ void scatter_kernel(bo_gpu_scatter a, size_t strips)
     if (valid) store_run(a, tile, column, valid, current, continued, current == later, sum);
 }
 
-/* A thread adds the sums of a run that begins in a tile and continues in the next ones. */
+/* A thread adds the sums of a run that starts in a tile and continues in the next tiles. */
 __global__ void scatter_join_kernel(bo_gpu_scatter a, size_t tiles, size_t octets)
 {
     const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x, tile = item / octets;

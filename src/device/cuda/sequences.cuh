@@ -18,7 +18,7 @@ __device__ inline sequence_span sequence_number(const bo_gpu_rows &rows, int s)
     return sequence_span{s, (size_t)rows.starts[s], (size_t)rows.starts[s + 1]};
 }
 
-/* The sequence that contains a row: the last one that begins at or before it. */
+/* The sequence that contains a row: the last one that starts at or before it. */
 __device__ inline sequence_span sequence_with(const bo_gpu_rows &rows, size_t row)
 {
     if (!rows.starts) return sequence_number(rows, (int)(row / (size_t)rows.tokens));

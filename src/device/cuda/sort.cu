@@ -1,6 +1,7 @@
 /* A stable radix sort of integers (least significant bits first), without atomics. Every pass sorts by eight bits:
- * tiles of 1024 keys count their digits, one block computes where the digits of every tile begin, and tiles move their
- * keys. Per pass 16 bytes per key and 2 KB per tile; 32768 keys below 2^16 take two passes of three launches. */
+ * tiles of 1024 keys count their digits, one block computes the start offsets of the digits of every tile, and tiles
+ * move their keys. Per pass 16 bytes per key and 2 KB per tile; 32768 keys below 2^16 need two passes of three
+ * launches. */
 #include "arrays.cuh"
 #include "launches.cuh"
 

@@ -1,5 +1,5 @@
-/* The table of the plugin: every function of an open device runs with that device current, and what was current before
- * is current again afterwards. Included once, after the functions, by runtime.cu and by the emulator. */
+/* The table of the plugin: every function of an open device sets it as the current device and restores the previous
+ * one. Included once, after the functions, by runtime.cu and by the emulator. */
 #ifndef BO_CUDA_TABLE_CUH
 #define BO_CUDA_TABLE_CUH
 
@@ -17,7 +17,7 @@ template <typename R, typename... P, R (*FUNCTION)(bo_gpu *, P...)> struct on_de
 extern "C" __attribute__((visibility("default"))) const bo_gpu_functions *bo_cuda_plugin(void)
 {
 #define ON_DEVICE(member, function) on_device<decltype(bo_gpu_functions::member), function>::call
-    /* Opening and closing begin or end without a device: they make it current themselves. */
+    /* Opening starts and closing ends without a device, so they set the current device explicitly. */
     static const bo_gpu_functions functions = {sizeof(bo_gpu_functions),
                                                BO_VERSION_STRING,
                                                devices,

@@ -1,8 +1,8 @@
-/* Products of matrices in shared memory, by all threads of a block, for kernels that work on tiles of tokens.
+/* GEMM in shared memory by all threads of a block, for kernels that process tiles of tokens.
  *
- * Factors are tiles of the type of the tensors: products of bfloat16 use tensor cores, those of float32 are float32
- * throughout. Both add in float32, in an order that depends only on the sizes. Rows and columns of a tile beyond its
- * contents, up to multiples of 16, are zeros. */
+ * Factors are tiles of the type of the tensors: bfloat16 products use tensor cores, and float32 products use float32
+ * arithmetic. Both accumulate in float32, in an order that depends only on the sizes. Rows and columns of a tile beyond
+ * its contents, up to multiples of 16, are zeros. */
 #ifndef BO_CUDA_TILE_CUH
 #define BO_CUDA_TILE_CUH
 
@@ -17,7 +17,7 @@ __host__ __device__ inline int tile_pad(int n)
     return (n + 15) / 16 * 16;
 }
 
-/* Numbers between two rows of a tile: rows that are read together are in different banks. */
+/* Row stride of a tile: rows that are read together are in different banks. */
 __host__ __device__ inline int tile_stride(int columns)
 {
     return tile_pad(columns) + 8;
@@ -29,7 +29,7 @@ template <typename E> __host__ __device__ inline size_t tile_bytes(int rows, int
     return (size_t)tile_pad(rows) * (size_t)tile_stride(columns) * sizeof(E);
 }
 
-/* Hands out the shared memory of a block, or counts it if `at` is NULL. */
+/* Carves the shared memory of a block, or only counts bytes if `at` is NULL. */
 struct smem_carver {
     unsigned char *at;
     size_t bytes;
@@ -118,7 +118,7 @@ __device__ inline void warp_product(int row, int column, int k, tile_factor<bf16
     }
 }
 
-/* Calls put(i, j, Σ_l A_il B_lj) for all i < m, j < n: multiples of 16, like k. For equal m and n, (i, j) always
+/* Calls store(i, j, Σ_l A_il B_lj) for all i < m, j < n: multiples of 16, like k. For equal m and n, (i, j) always
  * belongs to the same thread. No barrier: factors must be complete before, and unchanged until the next barrier. */
 template <bool TA, bool TB, typename Store>
 __device__ inline void tile_product(int m, int n, int k, tile_factor<bf16, TA> a, tile_factor<bf16, TB> b, Store store)
@@ -166,7 +166,7 @@ struct tile_one {
     }
 };
 
-/* Reads rows x columns numbers, times factor(row), into a tile of `padded` rows. ld: numbers between two rows. */
+/* Loads rows x columns elements, times factor(row), into a tile of `padded` rows. ld: row stride. */
 template <typename E, typename T, typename Factor>
 __device__ inline void tile_load(E *to, int stride, int padded, int rows, int columns, const T *from, size_t ld,
                                  Factor factor)
@@ -214,7 +214,7 @@ __device__ inline void tile_add(float *to, const float *x, int stride, int rows,
     }
 }
 
-/* Writes rows x columns numbers of a tile. */
+/* Stores rows x columns elements of a tile. */
 template <typename E, typename T>
 __device__ inline void tile_store(const E *from, int stride, int rows, int columns, T *to, size_t ld)
 {
@@ -236,7 +236,7 @@ __device__ inline void tile_store(const E *from, int stride, int rows, int colum
     }
 }
 
-/* Calls put(i, Σ_j x_ij y_ij) on lane 0 of a warp for each row. */
+/* Calls store(i, Σ_j x_ij y_ij) on lane 0 of a warp for each row. */
 template <typename X, typename Y, typename Store>
 __device__ inline void tile_row_dots(int rows, int columns, const X *x, int ldx, const Y *y, int ldy, Store store)
 {

@@ -14,7 +14,7 @@ struct list_blocks {
     unsigned first[BO_GPU_LIST + 1];
 };
 
-/* The vector of this block: the last that begins at it or before. Empty vectors have no blocks. */
+/* The vector of this block: the last one that starts at or before it. Empty vectors have no blocks. */
 __device__ inline int vector_of_block(const list_blocks &blocks)
 {
     int low = 0, high = BO_GPU_LIST; /* first[low] <= blockIdx.x < first[high] */
@@ -30,7 +30,7 @@ __device__ inline int vector_of_block(const list_blocks &blocks)
 
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
-/* What all vectors of a list share, without the list. */
+/* The shared arguments of a list of vectors, without the list. */
 struct rule_numbers {
     float scale, momentum, rest;
     bool nesterov;
@@ -42,7 +42,7 @@ __device__ inline float sign_of(float x)
     return (float)((x > 0) - (x < 0));
 }
 
-/* Updates one number; m and v are only used by rules that have them. */
+/* Updates one element; only some rules use m and v. */
 template <int RULE>
 __device__ inline void update_number(const rule_numbers &k, float rate, float keep, bool has_m, float g, float &m,
                                      float &v, float &w)

@@ -1,6 +1,6 @@
-/* Arguments that all launches of attention share: the sequences, the arrays and the states of one call. Rows are
- * tokens; a row of q and out has `heads` heads, a row of k and v `key_heads`, at the places that `strides` states.
- * Query head h uses key head h / (heads / key_heads). */
+/* Arguments shared by all attention launches: the sequences, arrays and states of one call. Rows are tokens; a row of q
+ * and out has `heads` heads, a row of k and v `key_heads`, at the addresses given by `strides`. Query head h uses key
+ * head h / (heads / key_heads). */
 #ifndef BO_DEVICE_GPU_ATTENTION_H
 #define BO_DEVICE_GPU_ATTENTION_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Sequence s has the rows starts[s] … starts[s + 1] - 1; if starts is NULL, s tokens … (s + 1) tokens - 1. A kernel
- * with one block per tile of C rows launches rows / C + sequences blocks: those of sequence s begin at block
+ * with one block per tile of C rows launches rows / C + sequences blocks: the blocks of sequence s start at
  * first_row(s) / C + s, and blocks after its last tile return. */
 typedef struct bo_gpu_rows {
     const int32_t *starts; /* on the device; may change between replays of a recording */
@@ -19,24 +19,24 @@ typedef struct bo_gpu_rows {
     size_t rows; /* of all sequences */
 } bo_gpu_rows;
 
-/* Where the numbers of a head of a row are in an array: `width` consecutive numbers from number row * .row + head *
- * .head + sequence * .sequence on. Rows are numbered through all sequences, so arrays with tokens first have .sequence
- * 0; arrays with heads first (sequences, heads, tokens, width) have .row width, .head tokens * width and .sequence
- * (heads - 1) * tokens * width. With `starts`, .sequence is 0. */
+/* The layout of an array: a head of a row has `width` consecutive elements from element row * .row + head * .head +
+ * sequence * .sequence on. Row indices count all sequences, so arrays with tokens first have .sequence 0; arrays with
+ * heads first (sequences, heads, tokens, width) have .row width, .head tokens * width and .sequence (heads - 1) *
+ * tokens * width. With `starts`, .sequence is 0. */
 typedef struct bo_gpu_strides {
     size_t row, head;
     ptrdiff_t sequence;
 } bo_gpu_strides;
 
-/* Those of an array without gaps: (rows, heads, width). */
+/* The strides of a contiguous array (rows, heads, width). */
 static inline bo_gpu_strides bo_gpu_tokens_first(int heads, int width)
 {
     const bo_gpu_strides by = {(size_t)heads * (size_t)width, (size_t)width, 0};
     return by;
 }
 
-/* True if the numbers of every head and row begin at a multiple of 8 numbers, 16 bytes of bfloat16: kernels that copy
- * 16 bytes at a time require it. */
+/* True if every head and row starts at a multiple of 8 elements (16 bytes of bfloat16), as kernels with 16-byte copies
+ * require. */
 static inline bool bo_gpu_by_eight(bo_gpu_strides by)
 {
     return by.row % 8 == 0 && by.head % 8 == 0 && by.sequence % 8 == 0;
@@ -48,7 +48,7 @@ typedef struct bo_gpu_attention_strides {
     bo_gpu_strides dout, dq, dk, dv, dlog_gate, dbeta;
 } bo_gpu_attention_strides;
 
-/* The arrays of a call besides those of bo_attention_given, as bits of `given` and `requested`. */
+/* The arrays of a call that are not in bo_attention_given, as bits of `given` and `requested`. */
 enum { BO_GPU_ARRAY_Q = 1 << 16, BO_GPU_ARRAY_K = 1 << 17, BO_GPU_ARRAY_V = 1 << 18 };
 
 typedef struct bo_gpu_attention {
@@ -61,26 +61,26 @@ typedef struct bo_gpu_attention {
     bool reads_first;
     float scale;
     int processors;      /* of the GPU */
-    size_t shared_bytes; /* most shared memory of a block */
-    /* What the call has, also while sizes are computed and addresses are not known: its arrays, their gradients, and
-     * whether a backward pass follows, and sequences continue from states. */
+    size_t shared_bytes; /* maximum shared memory per block */
+    /* The arrays of the call and the requested gradients; whether a backward pass follows (keeps); whether sequences
+     * continue from states (continues). Set before sizes are computed, when addresses are not known yet. */
     unsigned given, requested;
     bool keeps, continues;
-    /* Strides, and whether the address of an array is not a multiple of 16 bytes, are known while sizes are computed,
-     * too: kernels for tensor cores require that q, k, v and out begin at multiples of 16 bytes in every row and head.
-     * The gradients of a call that they take must, too. */
+    /* Strides and alignment are also set before sizes are computed. unaligned: the address of an array is not a
+     * multiple of 16 bytes. Tensor-core kernels require that q, k, v, out and their gradients start at multiples of 16
+     * bytes in every row and head. */
     bo_gpu_attention_strides strides;
     bool unaligned;
     bo_gpu_rows queries, keys; /* the same rows unless the call is cross attention */
     const void *q, *k, *v;     /* k, v NULL: only the states are read */
     void *out;
-    const void *log_gate, *beta; /* a number for each row of keys and key head (GLA: dim numbers); NULL: none */
-    /* Parameters, always float32: shapes as in bo_attention_inputs; NULL: the default stated there. log_decay is never
-     * NULL with gate FIXED. */
+    const void *log_gate, *beta; /* one value per row of keys and key head (GLA: dim values), or NULL */
+    /* Parameters, always float32: shapes and defaults (for NULL) as in bo_attention_inputs. log_decay is never NULL
+     * with gate FIXED. */
     const float *sigma, *m, *mix, *log_decay, *lambda, *m_k, *bias, *bias_k;
-    /* states[s] is the state of sequence s (an address of the device), with the bytes of bo_attention_state: read
-     * before the first token and updated after the last if there are keys, else only read. The header holds the number
-     * of tokens before this call; states_count adds those of the call after forward. NULL: no states. */
+    /* states[s] is the device address of the state of sequence s, in the format of bo_attention_state. It is read
+     * before the first token and, if there are keys, updated after the last one. The header stores the number of tokens
+     * before this call; states_count adds the tokens of the call after forward. NULL: no states. */
     void *const *states;
     size_t sums_bytes, kept_bytes; /* of one key head in a state: src/attention/internal.h */
     void *saved, *scratch;         /* saved NULL: no backward follows */
@@ -98,24 +98,25 @@ static inline bool bo_gpu_attention_is_aligned(const bo_gpu_attention *call)
            bo_gpu_by_eight(by->out);
 }
 
-/* The start of a state; then follow, for each key head, sums_bytes and kept_bytes. */
+/* The header of a state. For each key head, sums_bytes and kept_bytes follow. */
 typedef struct bo_state_header {
     uint32_t magic, version;
     uint64_t fingerprint, tokens;
     uint64_t reserved[5];
 } bo_state_header;
 
-/* states_clear: makes every state empty. states_count: adds the tokens of each sequence to the header of its state. */
+/* states_clear: resets every state to empty. states_count: adds the tokens of each sequence to the header of its state.
+ */
 typedef struct bo_gpu_states {
     void *const *states;
     bo_gpu_rows keys;
     bo_state_header header; /* of an empty state */
     int key_heads;
     size_t sums_bytes, kept_bytes;
-    bool scaled; /* sums begin with a log scale, which is -INFINITY in an empty state */
+    bool scaled; /* sums start with a log scale, which is -INFINITY in an empty state */
 } bo_gpu_states;
 
-/* to[0] … to[count - 1] = values: for few numbers that are known at the time of the launch. */
+/* to[0] … to[count - 1] = values: for a few values that are known at launch time. */
 enum { BO_GPU_CONSTANTS = 64 };
 typedef struct bo_gpu_constants {
     float values[BO_GPU_CONSTANTS];
@@ -123,7 +124,7 @@ typedef struct bo_gpu_constants {
     float *to;
 } bo_gpu_constants;
 
-/* The same for addresses. */
+/* A variant for addresses. */
 enum { BO_GPU_ADDRESSES = 128 };
 typedef struct bo_gpu_addresses {
     void *values[BO_GPU_ADDRESSES];

@@ -2,26 +2,26 @@
 #ifndef BO_DEVICE_GPU_EXACT_H
 #define BO_DEVICE_GPU_EXACT_H
 
-/* Keys have positions: those of a state first, then those of the call. With a causal mask a query sees the `window`
- * latest positions up to its own (0: all). */
+/* Positions number the keys of the state first, then the keys of the call. With a causal mask, a query attends to the
+ * `window` latest positions up to its own (0: all). */
 typedef struct bo_gpu_exact {
     bo_gpu_attention at;
     int window;
     float power; /* p: weights are |score|^p; 0: exp(score) */
-    /* A state holds `capacity` positions, position p in slot p % held, and keys in panels of `panel` slots
+    /* A state stores `capacity` positions, position p in slot p % capacity, and keys in panels of `panel` slots
      * (src/attention/kv_cache.h); exact_step requires panels of 64. */
     int capacity, panel;
-    /* heads x rows of queries, for backward: the largest score and the sum of exp(score - top) of a row; INFINITY in
-     * both if it saw no key. Kernels for tensor cores use only `top`, and store log2 of the sum of exp(score). NULL: no
-     * backward follows. */
+    /* heads x rows of queries, for backward: the row maximum of the scores and the row sum of exp(score - top); both
+     * INFINITY for a row without visible keys. Tensor-core kernels use only `top` and store the log-sum-exp of the
+     * scores (lse) to base 2. NULL: no backward follows. */
     float *top, *sum;
     float *delta; /* backward: heads x rows of queries, dO·O */
-    /* step: for each of `parts` parts of the keys, each sequence and head: value_dim numbers, then top and sum */
+    /* step: for each of `parts` splits of the keys, each sequence and head: value_dim floats, then top and sum */
     float *partial;
     int parts;
 } bo_gpu_exact;
 
-/* True if bfloat16 numbers are multiplied on tensor cores: exponentials (power 0), rows of heads in pieces of 16
+/* True if tensor-core kernels support the call: bfloat16, exponential weights (power 0), head rows in multiples of 16
  * bytes. */
 static inline bool bo_gpu_exact_in_tiles(const bo_gpu_attention *call, bool power)
 {

@@ -24,7 +24,7 @@ typedef struct bo_gpu_gram_add {
     size_t ldg;
 } bo_gpu_gram_add;
 
-/* columns = G[:, first …] (size x (size - first)), diagonal = that of G (size). */
+/* columns = G[:, first …] (size x (size - first)), diagonal = diag(G) (size). */
 typedef struct bo_gpu_gram_margins {
     size_t size, first;
     const double *g;
@@ -53,7 +53,7 @@ typedef struct bo_gpu_ridge_assemble {
 /* The first pivot that is not positive. */
 typedef struct bo_gpu_pivot {
     double value;
-    int64_t place; /* its index plus 1; 0: all are positive */
+    int64_t place; /* its index plus 1; 0: all pivots are positive */
 } bo_gpu_pivot;
 
 enum { BO_GPU_CHOLESKY = 64 };
@@ -78,8 +78,8 @@ typedef struct bo_gpu_factor_pack {
     float *packed;
 } bo_gpu_factor_pack;
 
-/* wide = z - center, in float64, and picks[i][k] = z[i][picked[k]]; quantum > 0: z is rounded to it first, as by
- * feature_round. */
+/* wide = z - center, in float64, and picks[i][k] = z[i][picked[k]]; quantum > 0: z is first rounded to multiples of it,
+ * as by feature_round. */
 typedef struct bo_gpu_feature_center {
     size_t rows, features;
     float quantum;

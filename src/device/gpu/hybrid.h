@@ -1,22 +1,22 @@
-/* Arguments of softmax attention in a window with features for older keys: cuda/hybrid.cu. */
+/* Arguments of softmax attention in a window, and linear attention for older keys: cuda/hybrid.cu. */
 #ifndef BO_DEVICE_GPU_HYBRID_H
 #define BO_DEVICE_GPU_HYBRID_H
 
 #include "exact.h"
 
-/* The window is computed by exact_*, the past by linear_attention*, both with the arrays of this struct, which have no
- * gaps. `T`: numbers of the type of the call. */
+/* exact_* computes the window and linear_attention* the past, both with the contiguous arrays of this struct. `T`: the
+ * element type of the call. */
 typedef struct bo_gpu_hybrid {
     bo_gpu_exact exact; /* the call, and the window */
     bool gated, convex; /* gates of the past; the weight of a key is 1 - g */
-    bool stores_gates;  /* states hold the gates of kept keys … */
+    bool stores_gates;  /* states store the gates of kept keys … */
     size_t gates_at;    /* … this many bytes after the kept keys of a key head */
     bool log2;          /* exact.top is log2 of the sum of exp(score), and exact.sum is not used */
     float clamp;
-    /* The key that leaves the window at a row, its value, and its log weight (bo_gpu_linear_attention.entries). */
+    /* The key that leaves the window at each row, its value, and its log weight (bo_gpu_linear_attention.entries). */
     void *k, *v; /* T */
     float *entries;
-    void *near;                     /* outputs of the window alone: rows of queries x heads x value_dim; T */
+    void *near;                     /* outputs of the window only: rows of queries x heads x value_dim; T */
     const float *numerators, *tops; /* of the past */
     float *norms;                   /* of the past: its denominators; hybrid_merge: its denominators for backward */
     float *shares; /* rows of queries x heads: the weight of `near` in the output; NULL: mix has no gradient */
@@ -27,8 +27,8 @@ typedef struct bo_gpu_hybrid {
     int mix_blocks;
 } bo_gpu_hybrid;
 
-/* hybrid_leave: k, v and entries. hybrid_merge: the outputs, and what backward of both parts reads (norms, exact.top,
- * exact.sum). hybrid_keep: the gates of kept keys in states. hybrid_split: `out`, and the gradient of mix.
+/* hybrid_leave: k, v and entries. hybrid_merge: the outputs, and the data that backward of both parts reads (norms,
+ * exact.top, exact.sum). hybrid_keep: the gates of kept keys in states. hybrid_split: `out`, and the gradient of mix.
  * hybrid_return: adds the gradients by the past to those of the call. */
 #define BO_GPU_LAUNCHES_HYBRID(X)                                                                                      \
     X(hybrid_keep, bo_gpu_hybrid)                                                                                      \

@@ -1,4 +1,4 @@
-/* All launches of the plugin: every header lists those of some files of cuda/. */
+/* All launches of the plugin: each header lists the launches of some files in cuda/. */
 #ifndef BO_DEVICE_GPU_LAUNCHES_H
 #define BO_DEVICE_GPU_LAUNCHES_H
 

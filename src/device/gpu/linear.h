@@ -1,12 +1,12 @@
-/* Arguments of attention with features: cuda/features_*.cu. */
+/* Arguments of linear attention with feature maps: cuda/features_*.cu. */
 #ifndef BO_DEVICE_GPU_LINEAR_H
 #define BO_DEVICE_GPU_LINEAR_H
 
 #include "attention.h"
 #include "maps.h"
 
-/* A feature map: u = w t, t the rows after the transform. The arrays are those of key head 0; those of the next follow
- * `stride` floats later. */
+/* A feature map: u = w t, t the rows after the transform. The arrays belong to key head 0; the arrays of the next key
+ * head follow `stride` floats later. */
 typedef struct bo_gpu_map {
     bo_map_form form;
     int dim, frequencies, features; /* columns of t, rows of w, length of φ */
@@ -18,44 +18,45 @@ typedef struct bo_gpu_map {
     size_t stride;
 } bo_gpu_map;
 
-/* The memory of a call. Sums have the layout of bo_sums: log scale and padding (16 floats), z, S; floats 2 and 3 hold
- * the sum of the log gates of a segment, as a double. A segment has `segment` rows; those of a sequence are numbered as
- * tiles are (bo_gpu_rows). The array of segment i, key head h starts at (i key_heads + h) times its size. */
+/* The arrays of a call. Sums have the layout of bo_sums: log scale and padding (16 floats), z, S; floats 2 and 3 hold
+ * the sum of the log gates of a segment, as a double. A segment has `segment` rows; segments are numbered like tiles
+ * (bo_gpu_rows). The array of segment i, key head h starts at (i key_heads + h) times its size. */
 typedef struct bo_gpu_linear_attention {
     bo_gpu_attention call;
     bo_gpu_map map;
     bo_row_transform_type transform;
-    bool gated, convex, divides; /* it has gates; the weight of a key is 1 - g; outputs are divided by Σ weights */
+    bool gated, convex, divides; /* gated: there are gates; convex: the weight of a key is 1 - g; divides: outputs are
+                                    divided by Σ weights */
     float clamp;
-    bool fast;   /* the kernels for bfloat16 on tensor cores, else those for all shapes */
+    bool fast;   /* the tensor-core kernels for bfloat16, else the general kernels */
     bool steps;  /* about one token per sequence, from and to states */
     int segment; /* rows */
     size_t sums_floats;
-    /* HYBRID: keys enter the sums `delay` rows after their own (k and v are moved by as many rows), with these log
-     * weights: rows of keys x key_heads, -INFINITY: no key. Outputs are not divided: their numerators (rows of
-     * queries x heads x value_dim) and log scales (rows of queries x heads); `norms` receives the denominators. Else
-     * NULL, 0. */
+    /* HYBRID: keys enter the sums `delay` rows later (k and v are shifted by `delay` rows), with the log weights
+     * `entries`: rows of keys x key_heads, -INFINITY: no key. Outputs are not divided: `numerators` (rows of queries x
+     * heads x value_dim) and log scales `tops` (rows of queries x heads) are written, and `norms` receives the
+     * denominators. Else NULL, 0. */
     const float *entries;
     float *numerators, *tops;
     int delay;
     /* written by forward */
-    float *sums;          /* of the keys of each segment; then of all before it */
-    float *totals;        /* of all keys of each sequence */
+    float *sums;          /* sums over the keys of each segment; then over all earlier keys */
+    float *totals;        /* sums over all keys of each sequence */
     float *begins, *ends; /* log scales of the sums before and after each segment */
-    float *total_scales;  /* those of `totals` */
-    /* rows of keys x key_heads: running log scale after each key; in the fast kernels, the logarithm of what remains of
-     * the sums before the segment */
+    float *total_scales;  /* log scales of `totals` */
+    /* rows of keys x key_heads: running log scale after each key; in the fast kernels, the log decay of the sums before
+     * the segment */
     float *scales;
     float *chunk_scales; /* fast: log scales before each chunk of 64 rows of each segment */
-    float *norms;        /* the numbers that bo_normalize returns: rows of queries x heads */
+    float *norms;        /* the results of bo_normalize: rows of queries x heads */
     /* of backward */
-    float *gradients;        /* gradient of the sums by the queries of each segment; then of those after it */
-    float *after;            /* the latter, by segments of keys: `gradients` if causal */
-    float *gradient_totals;  /* by all queries of each sequence */
+    float *gradients;        /* gradient of the sums from the queries of each segment; then from all later queries */
+    float *after;            /* gradient from later queries, by segment of keys: `gradients` if causal */
+    float *gradient_totals;  /* gradient from all queries of each sequence */
     double *flow, *key_flow; /* f·df of queries (rows x heads) and keys (rows x key_heads); NULL: no gates */
-    float *partials;         /* gradients of parameters by block, then key head */
-    int blocks;              /* … and the number of these blocks */
-    size_t partial_floats;   /* per key head: σ, M, W', b, b', as far as wanted */
+    float *partials;         /* partial parameter gradients by block, then key head */
+    int blocks;              /* … and the number of blocks */
+    size_t partial_floats;   /* per key head: σ, M, W', b, b', as far as requested */
 } bo_gpu_linear_attention;
 
 /* row_transform: t = M x + b for each head of rows of `heads` heads; each key head has an M and a b, which heads /

@@ -1,4 +1,4 @@
-/* Finding and opening the plugin for GPUs: load.h. */
+/* Search and loading of the GPU plugin: load.h. */
 #include "load.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -6,7 +6,7 @@
 #include "../../base/base.h"
 #include "../../base/plugin.h"
 
-/* The plugin of this process. It stays open, because the driver cannot be unloaded. */
+/* The plugin of this process. It is never closed, because the driver cannot be unloaded. */
 static struct {
     pthread_mutex_t lock;
     const bo_gpu_functions *functions; /* NULL: not loaded */

@@ -1,11 +1,11 @@
-/* Feature maps and the transforms of rows before them, as the kernels of devices compute them. */
+/* Feature maps and the transforms of rows before them, as computed by device kernels. */
 #ifndef BO_DEVICE_GPU_MAPS_H
 #define BO_DEVICE_GPU_MAPS_H
 
-/* How features follow from u = w x, x a row and w with all factors of the inputs. Maps without frequencies have the
- * identity times these factors as w. m: the number of rows of w. */
+/* Features as functions of u = w x, where x is a row and w includes all input factors. For maps without frequencies, w
+ * is the identity times these factors. m: the number of rows of w. */
 typedef enum bo_map_form {
-    BO_MAP_NONE = 0, /* none of these */
+    BO_MAP_NONE = 0, /* no supported form */
     BO_MAP_EXP,      /* exp(u + offset + common + norm |t|²/2 + constant) */
     BO_MAP_EXP_BOTH, /* the same for u, then for -u: 2 m features */
     BO_MAP_SINCOS,   /* factor weight [cos u, sin u], times exp(norm |t|²/2): 2 m features */

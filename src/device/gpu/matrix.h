@@ -1,24 +1,24 @@
-/* Arguments of products of matrices (cuda/gemm.cu), and of the operations that consist of them: cuda/linear.cu,
- * cuda/cross_entropy.cu, cuda/quadratic.cu. */
+/* Arguments of GEMM (cuda/gemm.cu) and of the operations built on it: cuda/linear.cu, cuda/cross_entropy.cu,
+ * cuda/quadratic.cu. */
 #ifndef BO_DEVICE_GPU_MATRIX_H
 #define BO_DEVICE_GPU_MATRIX_H
 
 /* D = alpha op(A) op(B) + beta C + bias, all row-major: op(A) is m x k, op(B) is k x n. `ta`: A is stored as k x m;
  * `tb`: B is stored as n x k. A and B have the type `factors`; C and D have the type `result`. Sums are float32; with
- * factors F32 products are float32 too, unless `tf32` is set: then factors are rounded to 11 significant bits. The same
- * arguments give the same bits. Factors F64 have results F64, in float64. Factors I8 have results I32, which are exact:
- * for tb without ta, alpha 1, beta 0 or 1, no bias, multiples of 16 as sizes and strides. */
+ * factors F32 products are float32 too, unless `tf32` is set: then factors are rounded to 11 significant bits. Results
+ * are bitwise reproducible. Factors F64 have results F64 and float64 sums. Factors I8 have exact results I32; they
+ * require tb without ta, alpha 1, beta 0 or 1, no bias, and sizes and strides that are multiples of 16. */
 typedef struct bo_gpu_gemm {
     size_t m, n, k;
     bool ta, tb;
     const void *a, *b, *c; /* c NULL: D itself if beta is not 0 */
     void *d;
-    size_t lda, ldb, ldc, ldd; /* numbers between two rows as stored */
+    size_t lda, ldb, ldc, ldd; /* strides between stored rows, in elements */
     bo_element factors, result;
     bool tf32;
     float alpha, beta;
-    const void *bias; /* n numbers of the type `result`; NULL: none */
-    size_t batch;     /* 0 or 1: one product */
+    const void *bias; /* n elements of type `result`, or NULL */
+    size_t batch;     /* number of products; 0 means 1 */
     size_t stride_a, stride_b, stride_c, stride_d;
 } bo_gpu_gemm;
 
@@ -34,19 +34,19 @@ typedef struct bo_gpu_recast_item {
 
 enum { BO_GPU_RECASTS = 10 };
 
-/* Converts several matrices at once: those of an operation, to the type in which it multiplies. */
+/* Converts all matrices of an operation to the element type of its GEMMs in one launch. */
 typedef struct bo_gpu_recast {
     size_t count;
     bo_gpu_recast_item items[BO_GPU_RECASTS];
 } bo_gpu_recast;
 
-/* y = scale x Wᵀ + bias + keep residual for a few rows of x in bfloat16, and one to four weights, which are read once,
- * as they are stored. `columns` is a multiple of BO_GPU_FEW_COLUMNS. */
+/* y = scale x Wᵀ + bias + keep residual for a few bfloat16 rows x and one to four weights, which are read once in their
+ * storage type. `columns` is a multiple of BO_GPU_FEW_COLUMNS. */
 enum { BO_GPU_FEW_COLUMNS = 32, BO_GPU_FEW_WEIGHTS = 4 };
 
 typedef struct bo_gpu_few_item {
     const void *w;    /* n x columns */
-    const void *bias; /* NULL: none */
+    const void *bias; /* NULL: absent */
     void *y;
     size_t n;
     bo_element bias_type, y_type;
@@ -55,7 +55,7 @@ typedef struct bo_gpu_few_item {
 typedef struct bo_gpu_few_rows {
     size_t rows, columns;
     const void *x;
-    const void *residual; /* of the only weight; NULL: none */
+    const void *residual; /* only with a single weight; may be NULL */
     bo_element residual_type;
     float scale, keep;
     bo_element stored; /* of all weights */
@@ -94,7 +94,7 @@ static inline size_t bo_gpu_sum_parts(size_t rows)
 
 /* ---- cross-entropy ----------------------------------------------------------------------------------------------- */
 
-/* counted = the number of targets that are not negative. */
+/* counted = the number of nonnegative targets. */
 typedef struct bo_gpu_count_targets {
     size_t rows;
     const int32_t *targets;
@@ -104,12 +104,12 @@ typedef struct bo_gpu_count_targets {
 /* The losses of some rows of logits l, and the gradients of the loss with respect to l, which replace l. With t the
  * target distribution ((1 - smoothing) e_target + smoothing / columns, or with a teacher (1 - α) e_target + α p'), the
  * gradient is (p - t) (dmean / counted + dlosses[row]). Rows with a negative target have loss and gradient 0; the loss
- * of a target beyond the classes is NAN. The numbers after `columns` of a row become 0. */
+ * of a target outside the classes is NaN. The padding after `columns` of a row becomes 0. */
 typedef struct bo_gpu_softmax_loss {
     bo_element type; /* of the logits */
     size_t rows, columns, ld;
     void *logits;
-    const void *teacher; /* logits of the teacher, with the same ld; NULL: none */
+    const void *teacher; /* logits of the teacher, with the same ld, or NULL */
     const int32_t *targets;
     float *losses;
     double smoothing, alpha;
@@ -126,7 +126,7 @@ typedef struct bo_gpu_mean_loss {
 
 /* ---- quadratic forms --------------------------------------------------------------------------------------------- */
 
-/* The pairs (i, j), i <= j < width, in the order of i, then j. One struct for four launches:
+/* The pairs (i, j), i <= j < width, in the order of i, then j. Arguments of four launches:
  * quadratic_fold:     v[o][i j] = w[o][i][j] + w[o][j][i] (i < j), w[o][i][i]: w float32 or bfloat16, v of `type`
  * quadratic_unfold:   w[o][i][j] and w[o][j][i] = v[o][i j], or +=: v float32
  * quadratic_expand:   v[r][i j] = x[r][i] x[r][j]: v of `type`
@@ -135,7 +135,7 @@ typedef struct bo_gpu_quadratic {
     bo_element type;       /* of factors of products */
     bo_element outer_type; /* of w, or of x and dx */
     size_t count, width;   /* count: outputs, or rows */
-    size_t ld;             /* of v: at least the number of pairs; expand and fold write zeros after the pairs */
+    size_t ld;             /* of v: at least the number of pairs; expand and fold write zeros to the padding */
     bool accumulate;
     void *w, *v, *dx;
     const void *x;

@@ -1,19 +1,18 @@
-/* Arguments of operations on numbers and rows: cuda/add.cu, convert.cu, curves.cu, masks.cu, elementwise.cu, norm.cu,
- * sort.cu, scatter.cu, rope.cu, batch.cu, pool.cu, edges.cu, maps.cu,
- * loss.cu. */
+/* Arguments of operations on elements and rows: cuda/add.cu, convert.cu, curves.cu, masks.cu, elementwise.cu, norm.cu,
+ * sort.cu, scatter.cu, rope.cu, batch.cu, pool.cu, edges.cu, maps.cu, loss.cu. */
 #ifndef BO_DEVICE_GPU_ROWS_H
 #define BO_DEVICE_GPU_ROWS_H
 
-/* Tensors whose types may differ within a call: values may be BF16 where weights are F32. */
+/* Tensors whose types may differ within a call: activations may be BF16 while weights are F32. */
 typedef struct bo_gpu_source {
-    const void *at; /* NULL: none */
+    const void *at; /* NULL: absent */
     bo_element type;
 } bo_gpu_source;
 
 typedef struct bo_gpu_target {
     void *at; /* NULL: not needed */
     bo_element type;
-    bool add; /* numbers are added to those at `at` */
+    bool add; /* accumulates instead of overwriting */
 } bo_gpu_target;
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -35,7 +34,7 @@ typedef struct bo_gpu_convert {
     void *to;
 } bo_gpu_convert;
 
-/* *out = 1 if all numbers are finite, else 0. */
+/* *out = 1 if all elements are finite, else 0. */
 typedef struct bo_gpu_finite {
     bo_element type;
     size_t count;
@@ -43,7 +42,7 @@ typedef struct bo_gpu_finite {
     int32_t *out;
 } bo_gpu_finite;
 
-/* out[r] = the column of the largest number of row r; the first of equal ones. */
+/* out[r] = argmax of row r (the first column if several are equal). */
 typedef struct bo_gpu_largest {
     size_t rows, columns;
     const float *x;
@@ -75,8 +74,8 @@ typedef struct bo_gpu_curve_back {
     bo_gpu_target dx, db;
 } bo_gpu_curve_back;
 
-/* y = x m, where m is 0 with probability least / 2^32 and `factor` otherwise, drawn as by the CPU: number i has word i
- * of the stream. row_columns > 0: words are for rows of so many numbers. */
+/* y = x m, where m is 0 with probability threshold / 2^32, else `factor`. Element i uses random value i of the stream,
+ * as on the CPU. row_columns > 0: one random value per row of row_columns elements. */
 typedef struct bo_gpu_mask {
     size_t count, row_columns;
     const bo_gpu_pass *pass;
@@ -107,7 +106,7 @@ typedef struct bo_gpu_norm {
     float epsilon;
     bo_gpu_source x, gain, bias;
     bo_gpu_target y;
-    float *rate, *mean; /* of each group; NULL: not kept */
+    float *rate, *mean; /* of each group; NULL: not stored */
 } bo_gpu_norm;
 
 /* If dgain or dbias is needed, at most `blocks` blocks write their sums of both to `partial`: blocks x 2 x width
@@ -122,7 +121,7 @@ typedef struct bo_gpu_norm_back {
     float *partial;
 } bo_gpu_norm_back;
 
-/* y[r] = table[index[r]] (+ x[r]); NANs if the index is not in the table. */
+/* y[r] = table[index[r]] (+ x[r]); NaNs if the index is out of range. */
 typedef struct bo_gpu_gather {
     size_t rows, columns, table_rows;
     const int32_t *index;
@@ -130,8 +129,8 @@ typedef struct bo_gpu_gather {
     bo_gpu_target y;
 } bo_gpu_gather;
 
-/* A stable sort of 0 … count - 1 by key: keys[order[i]] ascends. Keys that are not in 0 … limit - 1 become `limit`, so
- * that they are last. room: 2 count integers, and 2^BO_GPU_SORT_BITS per tile. */
+/* A stable sort of 0 … count - 1 by key: keys[order[i]] ascends. Keys outside 0 … limit - 1 become `limit` and are
+ * last. workspace: 2 count integers, and 2^BO_GPU_SORT_BITS per tile. */
 typedef struct bo_gpu_sort {
     size_t count, limit;
     const int32_t *keys;
@@ -139,7 +138,7 @@ typedef struct bo_gpu_sort {
     void *workspace;
 } bo_gpu_sort;
 
-/* The keys of a tile of BO_GPU_SORT_TILE numbers are ranked by one block, by BO_GPU_SORT_BITS bits at a time. */
+/* One block ranks the keys of a tile of BO_GPU_SORT_TILE elements, BO_GPU_SORT_BITS bits per pass. */
 enum { BO_GPU_SORT_TILE = 1024, BO_GPU_SORT_BITS = 8 };
 
 /* dtable[key] = (or +=) Σ dy[order[i]] over the entries i of `sorted` with this key. Rows of other keys are
@@ -153,7 +152,7 @@ typedef struct bo_gpu_scatter {
     float *partial;
 } bo_gpu_scatter;
 
-/* to[i] = numbers[i]: frequencies that the host computes are part of the launch. */
+/* to[i] = numbers[i]: the host computes the frequencies and passes them as launch arguments. */
 enum { BO_GPU_TURNS = 128 };
 typedef struct bo_gpu_turns {
     double *to;
@@ -162,8 +161,8 @@ typedef struct bo_gpu_turns {
 } bo_gpu_turns;
 
 /* Rotates pairs of columns of each head by sign position turns; see backend/cpu/angles.h for high and low. Pair i has
- * the columns i step and i step + partner; columns from `rotated` on are copied. Few frequencies are part of the
- * launch: then high and low are NULL. */
+ * the columns i step and i step + partner; columns from `rotated` on are copied. Few frequencies are launch arguments;
+ * then high and low are NULL. */
 enum { BO_GPU_FEW_TURNS = 64 };
 typedef struct bo_gpu_rope {
     size_t rows, heads, dim, rotated, partner, step;
@@ -186,7 +185,7 @@ typedef struct bo_gpu_sinusoids {
 
 /* ---- further operations ------------------------------------------------------------------------------------------ */
 
-/* y = x rounded to a format of bo_small_float, stored in its own type. */
+/* y = x rounded to a format of bo_small_float, stored in the type of y. */
 typedef struct bo_gpu_round {
     size_t count;
     bo_small_float format;
@@ -213,7 +212,7 @@ typedef struct bo_gpu_product_back {
     bo_gpu_target da[BO_GPU_FACTORS];
 } bo_gpu_product_back;
 
-/* The numbers that share an entry of s. */
+/* The elements that share an entry of s. */
 typedef enum bo_gpu_scale_axis { BO_GPU_ALL = 0, BO_GPU_COLUMN = 1, BO_GPU_ROW = 2 } bo_gpu_scale_axis;
 
 /* y = x ∘ s */
@@ -224,7 +223,8 @@ typedef struct bo_gpu_scale {
     bo_gpu_target y;
 } bo_gpu_scale;
 
-/* ds = Σ dy ∘ x over the numbers that share an entry. partial: BO_GPU_COLUMN_PARTS x columns doubles, unless by ROW. */
+/* ds = Σ dy ∘ x over the elements that share an entry. partial: BO_GPU_COLUMN_PARTS x columns doubles, unless by ROW.
+ */
 enum { BO_GPU_COLUMN_PARTS = 64 };
 typedef struct bo_gpu_scale_sums {
     size_t rows, columns;
@@ -234,15 +234,15 @@ typedef struct bo_gpu_scale_sums {
     double *partial;
 } bo_gpu_scale_sums;
 
-/* Copies columns of a matrix to columns of another one: y[r][to + c] = x[r][from + c]. */
+/* Copies columns between matrices: y[r][to + c] = x[r][from + c]. */
 typedef struct bo_gpu_slice {
     size_t rows, columns;
-    size_t from, from_columns, to, to_columns; /* first column, and columns of the matrix */
+    size_t from, from_columns, to, to_columns; /* first column, and number of columns of the matrix */
     bo_gpu_source x;
     bo_gpu_target y;
 } bo_gpu_slice;
 
-/* Batch normalization: mean and rate of every column are computed from the batch (training) or from the running values.
+/* Batch normalization: mean and rate of every column come from the batch (training) or from the running values.
  * partial: BO_GPU_COLUMN_PARTS x 2 x columns doubles. */
 typedef struct bo_gpu_batch_norm {
     size_t rows, columns;
@@ -269,7 +269,8 @@ typedef struct bo_gpu_windows {
     size_t images, channels, size[2], kernel[2], stride[2], before[2], places[2];
 } bo_gpu_windows;
 
-/* y: the maximum or the mean of each window. chosen: the pixel of the maximum of each number of y; NULL: not kept. */
+/* y: the maximum or the mean of each window. chosen: the pixel of the maximum of each element of y; NULL: not stored.
+ */
 typedef struct bo_gpu_pool {
     bo_gpu_windows windows;
     bool mean;
@@ -288,7 +289,7 @@ typedef struct bo_gpu_pool_back {
 
 /* A graph as in AGGREGATE. weight: of each edge, written by edge_weights: 1 or `factor`, 0 if the edge is dropped, and
  * divided by their sum over the edges of a target if `mean`. into, keys, if not NULL: the target of each edge, and its
- * source or `nodes` if the edge is not used. */
+ * source, or `nodes` if the edge is dropped. */
 typedef struct bo_gpu_edges {
     size_t nodes, targets, edges, columns;
     const int32_t *first, *neighbors;
@@ -305,7 +306,7 @@ typedef struct bo_gpu_edge_weights {
     int32_t *into, *keys;
 } bo_gpu_edge_weights;
 
-/* y_i = Σ weight x over the neighbors, or their maximum, whose edges are kept in `which` (-1: none; NULL: not kept). */
+/* y_i = Σ weight x over the neighbors, or their maximum, with its edges in `which` (-1: no edge; NULL: not stored). */
 typedef struct bo_gpu_aggregate {
     bo_gpu_edges graph;
     bool largest;
@@ -322,10 +323,9 @@ typedef struct bo_gpu_aggregate_back {
     bo_gpu_target dx;
 } bo_gpu_aggregate_back;
 
-/* φ from u = w x, and gradients (maps.h, without a gradient of w). Offsets and weights have m numbers, squares dim.
- * ldx, ldphi: numbers between two rows of x, and of phi and its gradient. root: φ of a row is multiplied by its number;
- * NULL: all
- * 1. IDENTITY reads nothing but u and root. phi may be float64, without `add`. */
+/* φ from u = w x, and gradients (maps.h, without a gradient of w). Offsets and weights have m elements, squares dim.
+ * ldx, ldphi: row strides of x, and of phi and its gradient. root: factor of φ per row; NULL: all 1. IDENTITY reads
+ * only u and root. phi may be float64, without `add`. */
 typedef struct bo_gpu_map_features {
     bo_map_form form;
     size_t rows, dim, frequencies, features, ldx, ldphi;
@@ -354,8 +354,8 @@ typedef struct bo_gpu_map_features_input {
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
 
-/* kind: bo_loss_kind. `items` numbers, or for KL rows of `columns` numbers. partial: 2 x BO_GPU_LOSS_BLOCKS doubles.
- * totals: Σ of the losses of items, and Σ t² for RELATIVE; NULL: not kept. */
+/* kind: bo_loss_kind. `items` elements, or for KL rows of `columns` elements. partial: 2 x BO_GPU_LOSS_BLOCKS doubles.
+ * totals: Σ of the losses of items, and Σ t² for RELATIVE; NULL: not stored. */
 enum { BO_GPU_LOSS_BLOCKS = 512 };
 typedef struct bo_gpu_loss {
     bo_loss_kind kind;

@@ -1,10 +1,9 @@
-/* Arguments of operations within sequences and images: cuda/convolution.cu, cuda/mix.cu,
- * cuda/recurrent.cu. */
+/* Arguments of operations on sequences and images: cuda/convolution.cu, cuda/mix.cu, cuda/recurrent.cu. */
 #ifndef BO_DEVICE_GPU_SEQUENCES_H
 #define BO_DEVICE_GPU_SEQUENCES_H
 
-/* Convolution of images, or causal within sequences: then windows.before[1] rows before the first of sequence s are
- * those at states[s] + offset (float32), or zeros if there are no states. A weight has the columns (taps, in). */
+/* Convolution of images, or causal within sequences: then the windows.before[1] rows before sequence s are stored at
+ * states[s] + offset (float32); without states they are zeros. A weight has the columns (taps, in). */
 typedef struct bo_gpu_convolution {
     bo_gpu_windows windows; /* channels: of x */
     bool causal;
@@ -19,7 +18,7 @@ typedef struct bo_gpu_convolution {
     bo_gpu_target y;
 } bo_gpu_convolution;
 
-/* partial: parts x (the larger of the numbers of dweight and dbias) doubles. */
+/* partial: parts x max(elements of dweight, elements of dbias) doubles. */
 typedef struct bo_gpu_convolution_back {
     bo_gpu_convolution of;
     bo_gpu_source dy;
@@ -29,7 +28,7 @@ typedef struct bo_gpu_convolution_back {
 } bo_gpu_convolution_back;
 
 /* The cells of RECURRENT (bo_recurrence): gates in the order of operations.h. `kept` has, for each token, r, z, n and q
- * = U_n h + b_n for GRU, and i, f, g, o and c for LSTM; NULL: not kept. A state is h and, for LSTM, c, in float32. */
+ * = U_n h + b_n for GRU, and i, f, g, o and c for LSTM; NULL: not stored. A state is h and, for LSTM, c, in float32. */
 typedef struct bo_gpu_recurrent {
     bo_recurrence cell;
     bo_gpu_rows sequences;
@@ -42,7 +41,7 @@ typedef struct bo_gpu_recurrent {
     float *kept;
 } bo_gpu_recurrent;
 
-/* dproduct: the gradient of U h + b of every token (gates x size numbers), before: h of the token before. */
+/* dproduct: the gradient of U h + b of every token (gates x size elements); before: h of the previous token. */
 typedef struct bo_gpu_recurrent_back {
     bo_recurrence cell;
     bo_gpu_rows sequences;
@@ -54,8 +53,8 @@ typedef struct bo_gpu_recurrent_back {
 } bo_gpu_recurrent_back;
 enum { BO_GPU_RECURRENT_LARGEST = 4096 }; /* size of h: h, U h and gradients are in shared memory */
 
-/* y_t = Σ_s W_h[t, s] x_s over the tokens of a sequence, at most `max_tokens`. A state holds the number of its tokens
- * (uint32) and, from byte `head`, their rows in float32: new rows are appended first, unless `again`. */
+/* y_t = Σ_s W_h[t, s] x_s over at most `max_tokens` tokens of a sequence. A state stores its number of tokens (uint32)
+ * and, from byte `head` on, their rows in float32. New rows are appended first, unless `again`. */
 typedef struct bo_gpu_mix {
     bo_gpu_rows sequences;
     size_t columns, heads, max_tokens;

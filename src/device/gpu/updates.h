@@ -1,18 +1,18 @@
-/* Arguments of optimizers: cuda/updates.cu, cuda/muon.cu. Lists of vectors are arguments of a launch, so they have a
- * fixed maximum length. */
+/* Arguments of optimizers: cuda/updates.cu, cuda/muon.cu. Lists of vectors are launch arguments with a fixed maximum
+ * length. */
 #ifndef BO_DEVICE_GPU_UPDATES_H
 #define BO_DEVICE_GPU_UPDATES_H
 
 enum {
-    BO_GPU_LIST = 64,            /* maximum length of a list: its arguments take less than 4 KiB */
-    BO_GPU_SUM_VECTOR = 1 << 14, /* numbers of a partial sum */
+    BO_GPU_LIST = 64,            /* maximum length of a list: keeps launch arguments below 4 KiB */
+    BO_GPU_SUM_VECTOR = 1 << 14, /* elements of a partial sum */
 };
 
 typedef enum bo_gpu_rule {
     BO_GPU_RULE_COPY = 0,     /* w = g */
     BO_GPU_RULE_APPROACH = 1, /* w += scale (g - w) */
     BO_GPU_RULE_SWAP = 2,     /* exchanges m and w */
-    BO_GPU_RULE_SGD = 3,      /* the others as in ../updates.h, with w = keep w - rate u */
+    BO_GPU_RULE_SGD = 3,      /* this and the following rules as in ../updates.h, with w = keep w - rate u */
     BO_GPU_RULE_SIGN = 4,
     BO_GPU_RULE_ADAMW = 5,
 } bo_gpu_rule;
@@ -40,7 +40,7 @@ typedef struct bo_gpu_sum_vectors {
     size_t count;
     const float *x[BO_GPU_LIST];
     size_t length[BO_GPU_LIST];
-    double *partial; /* one number per BO_GPU_SUM_VECTOR numbers of each vector */
+    double *partial; /* one value per BO_GPU_SUM_VECTOR elements of each vector */
     double *out;
 } bo_gpu_sum_vectors;
 
@@ -49,13 +49,13 @@ static inline size_t bo_gpu_sum_pieces(size_t length)
     return (length + BO_GPU_SUM_VECTOR - 1) / BO_GPU_SUM_VECTOR;
 }
 
-/* Matrices of Muon whose sides are equal: X is small x large; `tall`: the weight is large x small. One struct for three
+/* Muon matrices of equal shape: X is small x large; `tall`: the weight is large x small. Arguments of three
  * launches:
  * muon_direction: u = nesterov ? (1 - μ) g + μ m : m after m = μ m + (1 - μ) g, with g times `scale`; m NULL: u = g
  * muon_load:      x = u / (√squares + 1e-7), transposed if tall
  * muon_store:     w = keep w - rate x, transposed if tall */
 typedef struct bo_gpu_muon_list {
-    size_t count, small, large, stride; /* stride: numbers between two matrices of u and of x */
+    size_t count, small, large, stride; /* stride: elements between two matrices of u and of x */
     float scale, momentum, rest;
     bool nesterov;
     const double *squares;

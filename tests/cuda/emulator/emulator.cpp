@@ -34,7 +34,7 @@ bo_emulated_switch:
 
 namespace {
 
-enum { MOST_THREADS = 1024, LANES = 32, SLOT = 64, STACK = 128 << 10 };
+enum { MAX_THREADS = 1024, LANES = 32, SLOT = 64, STACK = 128 << 10 };
 enum wait { RUNNING, AT_WARP, AT_BLOCK, DONE };
 
 struct fiber {
@@ -47,12 +47,12 @@ struct fiber {
 #endif
 };
 
-/* One block at a time per thread of the host. Exchanges alternate between two areas, so that a lane may enter the next
- * one before others have read the last. */
+/* One block at a time per host thread. Exchanges alternate between two areas, so a lane may enter the next exchange
+ * before other lanes have read the last one. */
 struct block_state {
-    fiber fibers[MOST_THREADS];
-    unsigned char slots[2][MOST_THREADS * SLOT];
-    unsigned rounds[MOST_THREADS / LANES]; /* exchanges of each warp so far */
+    fiber fibers[MAX_THREADS];
+    unsigned char slots[2][MAX_THREADS * SLOT];
+    unsigned rounds[MAX_THREADS / LANES]; /* exchanges of each warp so far */
     int count, current;
     int vote, voted; /* of emulated_or */
     char *stacks;
@@ -175,12 +175,12 @@ void emulate_block_barrier()
     yield(AT_BLOCK);
 }
 
-const unsigned char *emulate_exchange(const void *mine, size_t bytes)
+const unsigned char *emulate_exchange(const void *value, size_t bytes)
 {
     int me = now->current, warp = me / LANES;
     unsigned char *area = now->slots[now->rounds[warp] % 2];
     if (bytes > SLOT) abort();
-    memcpy(area + (size_t)me * SLOT, mine, bytes);
+    memcpy(area + (size_t)me * SLOT, value, bytes);
     yield(AT_WARP);
     return area + (size_t)warp * LANES * SLOT;
 }
@@ -191,7 +191,7 @@ void emulate_grid(dim3 grid, dim3 block, size_t shared, const std::function<void
     static thread_local block_state *kept;
     if (!kept) {
         kept = new block_state();
-        kept->stacks = (char *)mmap(nullptr, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
+        kept->stacks = (char *)mmap(nullptr, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (kept->stacks == MAP_FAILED) abort();
     }
@@ -223,10 +223,10 @@ void emulate_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
 {
     struct factors {
         uint32_t a[4], b[2];
-    } mine;
-    memcpy(mine.a, a, sizeof mine.a);
-    memcpy(mine.b, b, sizeof mine.b);
-    const unsigned char *all = emulate_exchange(&mine, sizeof mine);
+    } value;
+    memcpy(value.a, a, sizeof value.a);
+    memcpy(value.b, b, sizeof value.b);
+    const unsigned char *all = emulate_exchange(&value, sizeof value);
     int lane = emulated_lane(), group = lane / 4, column = lane % 4 * 2;
     for (int e = 0; e < 4; e++) {
         int upper = e / 2, n = column + e % 2; /* D[group + 8 upper][n] */

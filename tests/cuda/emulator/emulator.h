@@ -1,7 +1,7 @@
-/* An emulator of what kernels use of CUDA (src/device/cuda/device.cuh), so that the same kernels can be tested
- * where there is no GPU. A block runs on one thread of the host, with one fiber per thread of the block. Barriers and
- * warp functions switch fibers. A barrier that not all threads reach is an error, which ends the process. Shared memory
- * that is sized at launch contains NANs at the start. Not emulated: races between threads, speed. */
+/* An emulator of the CUDA subset used by kernels (src/device/cuda/device.cuh), to test the same kernels without a GPU.
+ * A block runs on one host thread, with one fiber per thread of the block. Barriers and warp functions switch fibers. A
+ * barrier that not all threads reach is an error, which ends the process. Dynamic shared memory is initialized with
+ * NaNs. Not emulated: races between threads, speed. */
 #ifndef BO_GPU_EMULATOR_H
 #define BO_GPU_EMULATOR_H
 
@@ -94,17 +94,17 @@ struct bo_gpu {
 
 namespace bo {
 
-/* Makes a device current in this thread, and restores what was current at the end (runtime.cpp). */
+/* Sets the current device of this thread, and restores the previous one at the end (runtime.cpp). */
 struct current_device {
     explicit current_device(const bo_gpu *gpu);
     ~current_device();
 };
 bool device_is_current(int device);
 
-/* Memory of the devices; that of a device can be accessed while a device_access for it exists, which requires that
- * the device is current (memory.cpp). */
-enum { MOST_DEVICES = 4 };
-void *device_allocate(int device, size_t bytes); /* nullptr: none is left */
+/* Device memory. The memory of a device is accessible while a device_access for it exists, which requires that the
+ * device is current (memory.cpp). */
+enum { MAX_DEVICES = 4 };
+void *device_allocate(int device, size_t bytes); /* nullptr: out of memory */
 void device_release(int device, void *address);
 bool device_used(int device);           /* some of it was not released */
 int device_locate(const void *address); /* -1: no device */
@@ -118,9 +118,9 @@ struct device_access {
 
 unsigned char *emulate_shared();
 void emulate_block_barrier();
-/* Every lane of the warp gives `bytes` bytes (at most 64) and can read those of all others at the result, lane * 64,
+/* Every lane of the warp passes `bytes` bytes (at most 64) and can read the bytes of all lanes at result + lane * 64
  * until its next call. */
-const unsigned char *emulate_exchange(const void *mine, size_t bytes);
+const unsigned char *emulate_exchange(const void *value, size_t bytes);
 void emulate_grid(dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
 
 void emulate_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
@@ -173,10 +173,10 @@ inline int emulated_lane()
 {
     return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
 }
-template <typename T> inline T emulated_from(T mine, int lane)
+template <typename T> inline T emulated_from(T value, int lane)
 {
     T out;
-    memcpy(&out, bo::emulate_exchange(&mine, sizeof mine) + (size_t)lane * 64, sizeof out);
+    memcpy(&out, bo::emulate_exchange(&value, sizeof value) + (size_t)lane * 64, sizeof out);
     return out;
 }
 template <typename T> inline T __shfl_xor_sync(unsigned, T x, int mask, int = 32)
@@ -199,8 +199,8 @@ template <typename T> inline T __shfl_down_sync(unsigned, T x, unsigned step, in
 }
 inline unsigned __ballot_sync(unsigned, int predicate)
 {
-    unsigned bits = 0, mine = predicate != 0;
-    const unsigned char *all = bo::emulate_exchange(&mine, sizeof mine);
+    unsigned bits = 0, value = predicate != 0;
+    const unsigned char *all = bo::emulate_exchange(&value, sizeof value);
     for (int i = 0; i < 32; i++) {
         unsigned his;
         memcpy(&his, all + (size_t)i * 64, sizeof his);

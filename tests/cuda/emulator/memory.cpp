@@ -9,8 +9,8 @@ namespace bo {
 
 namespace {
 
-/* Addresses; memory is taken when it is used, in huge pages, whose protection changes quickly. */
-const size_t MOST_BYTES = (size_t)64 << 30, GRAIN = 4096, HUGE = (size_t)2 << 20;
+/* An address range; memory is committed on first use, in huge pages, whose protection changes quickly. */
+const size_t MAX_BYTES = (size_t)64 << 30, GRAIN = 4096, HUGE = (size_t)2 << 20;
 
 /* Invariant: free and used ranges (first byte, bytes) partition [start, start + top). Ranges of free bytes do not
  * touch. */
@@ -26,8 +26,8 @@ struct device_memory {
         for (const auto &range : used) bytes += range.second;
         return bytes;
     }
-} memories[MOST_DEVICES];
-std::mutex guard; /* reads of results run beside other work */
+} memories[MAX_DEVICES];
+std::mutex guard; /* reads of results run concurrently with other work */
 
 void protect(const device_memory &memory, int protection)
 {
@@ -39,11 +39,11 @@ void protect(const device_memory &memory, int protection)
 size_t capacity()
 {
     const char *bytes = getenv("BOCHNER_EMULATED_BYTES");
-    return bytes ? (size_t)strtoull(bytes, nullptr, 10) : MOST_BYTES;
+    return bytes ? (size_t)strtoull(bytes, nullptr, 10) : MAX_BYTES;
 }
 
-/* Takes the first unused range that is large enough, or extends the memory. */
-bool take(device_memory &memory, size_t bytes, size_t *at)
+/* Reserves the first free range that is large enough, or extends the memory. */
+bool reserve(device_memory &memory, size_t bytes, size_t *at)
 {
     for (auto range = memory.unused.begin(); range != memory.unused.end(); ++range) {
         if (range->second < bytes) continue;
@@ -53,7 +53,7 @@ bool take(device_memory &memory, size_t bytes, size_t *at)
         if (rest) memory.unused[*at + bytes] = rest;
         return true;
     }
-    if (bytes > MOST_BYTES - memory.top) return false;
+    if (bytes > MAX_BYTES - memory.top) return false;
     *at = memory.top;
     memory.top += bytes;
     return true;
@@ -83,9 +83,9 @@ bool device_used(int device)
 int device_locate(const void *address)
 {
     std::lock_guard<std::mutex> lock(guard);
-    for (int device = 0; device < MOST_DEVICES; device++) {
+    for (int device = 0; device < MAX_DEVICES; device++) {
         const char *start = memories[device].start;
-        if (start && (const char *)address >= start && (const char *)address < start + MOST_BYTES) return device;
+        if (start && (const char *)address >= start && (const char *)address < start + MAX_BYTES) return device;
     }
     return -1;
 }
@@ -99,12 +99,12 @@ static char *allocate(device_memory &memory, size_t bytes)
     for (const auto &range : memory.used) all += range.second;
     if (limit && *limit && all > (size_t)atoll(limit)) return nullptr;
     if (!memory.start) {
-        void *range = mmap(nullptr, MOST_BYTES + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *range = mmap(nullptr, MAX_BYTES + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED) return nullptr;
         memory.start = (char *)(((uintptr_t)range + HUGE - 1) / HUGE * HUGE);
-        madvise(memory.start, MOST_BYTES, MADV_HUGEPAGE);
+        madvise(memory.start, MAX_BYTES, MADV_HUGEPAGE);
     }
-    if (memory.used_bytes() + bytes > capacity() || !take(memory, bytes, &at)) return nullptr;
+    if (memory.used_bytes() + bytes > capacity() || !reserve(memory, bytes, &at)) return nullptr;
     memory.used[at] = bytes;
     if (memory.users) protect(memory, PROT_READ | PROT_WRITE); /* what was added */
     return memory.start + at;

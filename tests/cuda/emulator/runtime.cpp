@@ -10,9 +10,9 @@ typedef std::vector<std::function<void()>> recording_list;
 
 /* ---- the current device ------------------------------------------------------------------------------------------ */
 
-/* As with CUDA, each thread has a stack of contexts, here the addresses of these bytes. The caller uses it by the
- * functions of the driver. */
-static char primary[bo::MOST_DEVICES];
+/* As with CUDA, each thread has a stack of contexts, here the addresses of these bytes. The caller uses the stack
+ * through functions of the driver API. */
+static char primary[bo::MAX_DEVICES];
 static thread_local std::vector<void *> contexts;
 
 namespace bo {
@@ -50,7 +50,7 @@ DRIVER cuCtxSetCurrent(void *context)
 
 DRIVER cuDevicePrimaryCtxRetain(void **out, int device)
 {
-    const bool exists = device >= 0 && device < bo::MOST_DEVICES;
+    const bool exists = device >= 0 && device < bo::MAX_DEVICES;
     *out = exists ? primary + device : nullptr;
     return exists ? 0 : 101; /* CUDA_ERROR_INVALID_DEVICE */
 }
@@ -79,7 +79,7 @@ static bo_gpu_error properties(int device, bo_gpu_properties *out)
 
 static bo_gpu_error open_device(int device, bo_gpu **out)
 {
-    if (device >= devices() || device >= bo::MOST_DEVICES) return "there is no such emulated device";
+    if (device >= devices() || device >= bo::MAX_DEVICES) return "there is no such emulated device";
     *out = new bo_gpu();
     (*out)->device = device;
     return nullptr;
@@ -148,15 +148,15 @@ static bo_gpu_error fence(bo_gpu *gpu, void **out)
 
 static bo_gpu_error wait_for(bo_gpu *gpu, void *fence)
 {
-    const bool own = *(int *)fence == gpu->device;
+    const bool same_device = *(int *)fence == gpu->device;
     delete (int *)fence;
-    return own ? nullptr : "a fence of another device";
+    return same_device ? nullptr : "a fence of another device";
 }
 
 static bo_gpu_error read(bo_gpu *gpu, void *fence, void *host, const void *from, size_t bytes)
 {
     if (bo_gpu_error error = wait_for(gpu, fence)) return error;
-    const char *wait = getenv("BOCHNER_EMULATED_READ_MS"); /* a test of what runs meanwhile */
+    const char *wait = getenv("BOCHNER_EMULATED_READ_MS"); /* a test hook for concurrent work */
     if (wait && *wait) usleep((useconds_t)atoi(wait) * 1000);
     bo::device_access access(gpu->device);
     memcpy(host, from, bytes);

@@ -1,5 +1,5 @@
-/* Products of bfloat16 numbers with the tiles of AMX: two by two tiles of C (16 x 16 sums each) stay in registers over
- * the whole depth, beside two tiles of A and two of B. */
+/* GEMM of bfloat16 matrices with AMX tiles: two by two tiles of C (16 x 16 sums each) stay in registers over the whole
+ * depth, next to two tiles of A and two of B. */
 #if defined(__x86_64__)
 #include "amx.h"
 #include <immintrin.h>
@@ -8,7 +8,7 @@
 
 enum { LINES = BO_BF16_LINES, TILE = BO_BF16_TILE, ROW = 64 /* bytes of a row of a tile */, TILES = 8 };
 
-/* Compilers do not know how many bytes of memory the instructions on tiles read and write. */
+/* Compilers do not know the memory ranges that tile instructions read and write. */
 #define COMPLETE __asm__ volatile("" ::: "memory")
 
 /* The shape of the eight tile registers, as LDTILECFG reads it. */
@@ -72,7 +72,7 @@ static void whole(size_t k, const uint16_t *a, const uint16_t *b, float *c, size
     _tile_stored(3, c + LINES * ldc + LINES, stride);
 }
 
-/* The same for one sliver of A. */
+/* Like the function above, for one sliver of A. */
 static void upper(size_t k, const uint16_t *a, const uint16_t *b, float *c, size_t ldc, bool add, bool wide)
 {
     const size_t sliver = LINES * bo_bf16_depth(k), stride = ldc * sizeof *c;
@@ -105,13 +105,13 @@ static void slivers(size_t k, const uint16_t *a, const uint16_t *b, float *c, si
     if (m > LINES) upper(k, a + sliver, b, c + LINES * ldc, ldc, add, n > LINES);
 }
 
-/* Copies m x n numbers. */
+/* Copies m x n floats. */
 static void copy(size_t m, size_t n, const float *from, size_t ldf, float *to, size_t ldt)
 {
     for (size_t i = 0; i < m; i++) memcpy(to + i * ldt, from + i * ldf, n * sizeof *to);
 }
 
-/* Edges of C are computed in whole tiles beside it. */
+/* Edges of C are computed as whole tiles in a separate buffer. */
 static void multiply(size_t k, const uint16_t *a, const uint16_t *b, float *c, size_t ldc, size_t m, size_t n, bool add)
 {
     _Alignas(64) float tile[TILE * TILE];

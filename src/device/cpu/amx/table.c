@@ -1,4 +1,4 @@
-/* The table for CPUs with the matrix tiles of AMX; all other functions are those of AVX-512. */
+/* The table for CPUs with AMX tiles; all other functions are the AVX-512 versions. */
 #if defined(__x86_64__)
 #include "../avx512/entries.h"
 #include "../tables.h"

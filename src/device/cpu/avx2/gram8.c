@@ -11,7 +11,7 @@ enum { MR = BO_AVX2_MR, NR = BO_AVX2_NR, EIGHT = 8 };
 
 #define EACH_ROW _Pragma("GCC unroll 6") for (size_t i = 0; i < MR; i++)
 
-/* Loads up to eight bytes; the others are zero. The two usual counts use registers only. */
+/* Loads up to eight bytes, padded with zeros. The two most frequent counts use registers only. */
 static inline __m128i load_bytes(const int8_t *q, size_t n)
 {
     uint64_t bytes = 0;

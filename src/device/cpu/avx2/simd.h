@@ -33,7 +33,7 @@ static inline vi part(size_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* Loads the first n < 8 lanes; the others are zero. */
+/* Loads the first n < 8 lanes; the other lanes are zero. */
 static inline v v_load_part(const float *p, size_t n)
 {
     return _mm256_maskload_ps(p, part(n));
@@ -184,7 +184,7 @@ static inline __m128i codes_to_bytes(__m128i codes)
     return _mm_shuffle_epi8(_mm_setr_epi8(BO_S4_VALUES), _mm_and_si128(codes, _mm_set1_epi8(15)));
 }
 
-/* The values of a group (BO_S4_GROUP) whose four quads have a distance of `stride` bytes. */
+/* The values of a group (BO_S4_GROUP) whose four quads of bytes are `stride` bytes apart. */
 static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
     int quads[4];
@@ -205,7 +205,7 @@ static inline vi add_codes(vi sum, vi codes, const int8_t *x)
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of the same groups. */
+/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of these groups. */
 static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
 {
     vi sum = _mm256_setzero_si256();
@@ -225,7 +225,7 @@ static inline v v_load_bf16(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16));
 }
 
-/* Widens a pair of numbers and repeats it. */
+/* Widens a pair of bfloat16 and repeats it. */
 static inline v v_load_bf16_pair(const uint16_t *p)
 {
     uint32_t pair;

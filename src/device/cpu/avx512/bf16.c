@@ -1,4 +1,4 @@
-/* Products of bfloat16 numbers, widened to float32. */
+/* GEMM of bfloat16 matrices, widened to float32. */
 #if defined(__x86_64__)
 #include <string.h>
 #include "../bf16.h"

@@ -1,6 +1,6 @@
-/* Products with 4-bit codes by VNNI: vpdpbusd adds four products of an unsigned byte and a signed byte. The values of
- * the codes are therefore taken plus 128, and the sums start at -128 times the sums of the rows (bo_byte_rows.starts).
- * Sixteen groups are processed at a time, one in each lane. */
+/* Products with 4-bit codes by VNNI: vpdpbusd adds four products of an unsigned byte and a signed byte. So 128 is added
+ * to the values of the codes, and the sums start at -128 times the sums of the rows (bo_byte_rows.starts). Each lane
+ * processes one of sixteen groups. */
 #if defined(__x86_64__)
 #include "avx512.h"
 #include <immintrin.h>
@@ -18,7 +18,7 @@ VNNI __m512i values_of(__m512i codes)
     return _mm512_shuffle_epi8(values, _mm512_and_si512(codes, _mm512_set1_epi8(15)));
 }
 
-/* Adds the products of one word of each group: its lower halves and its upper halves. */
+/* Adds the products of one quad of each group: the lower and upper halves of its bytes. */
 VNNI __m512i add_dots(__m512i sums, __m512i codes, const int8_t *bytes)
 {
     sums = _mm512_dpbusd_epi32(sums, values_of(codes), _mm512_loadu_si512(bytes));

@@ -13,7 +13,7 @@
     .channels = &bo_avx512_channels,                                                                                   \
     .fft = &bo_avx2_fft /* wider vectors are not faster, because strides start at 4 */
 
-/* Products of bytes, widened to words. */
+/* GEMM of bytes, widened to int16. */
 #define BO_AVX512_GRAM8_INT16                                                                                          \
     .dots_s4 = bo_avx512_dots_s4, .gram8 = {.mr = BO_AVX512_MR,                                                        \
                                             .nr = BO_AVX512_NR,                                                        \

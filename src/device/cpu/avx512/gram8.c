@@ -1,10 +1,10 @@
 /* Exact products of signed bytes, summed in 32-bit integers. A tile of 14 rows by two vectors stays in registers over
  * the whole depth.
  *
- * Words: bytes are widened to shorts when packed; vpmaddwd adds two products. Bytes (VNNI): vpdpbusd adds four products
- * of an unsigned byte and a signed byte. B is therefore packed as q + 128, and the sums start at -128 times the sums of
- * the lines of A, which packing stores in the head of the sliver. Sums wrap around, so only the final sums must stay
- * below 2^31. */
+ * int16: packing widens bytes to int16, and vpmaddwd adds two products. Bytes (VNNI): vpdpbusd adds four products of
+ * an unsigned byte and a signed byte, so B is packed as q + 128, and the sums start at -128 times the sums of the lines
+ * of A, which packing stores in the head of the sliver. Sums wrap around, so only the final sums must stay below 2^31.
+ */
 #if defined(__x86_64__)
 #include "../kernels.h"
 #include "tile.h"
@@ -29,7 +29,7 @@ static inline void add_s32(double *row, __mmask8 mask, __m512d scale, __m256i su
     _mm512_mask_storeu_pd(row, mask, _mm512_fmadd_pd(scale, _mm512_cvtepi32_pd(sums), old));
 }
 
-/* Not inlined: with the masks of edges in the same function, gcc would spill sums inside the loop over the depth. */
+/* Not inlined: with the edge masks in one function, gcc spills sums inside the loop over the depth. */
 static __attribute__((noinline)) void add_tile(double *c, size_t ldc, double scale, size_t m, size_t n,
                                                const __m512i *sums)
 {
@@ -50,7 +50,7 @@ INLINE __m128i load_row(size_t r, size_t rows, __mmask16 mask, const int8_t *q, 
     return r < rows ? _mm_maskz_loadu_epi8(mask, q + r * ldq) : _mm_setzero_si128();
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
+/* ---- int16 ------------------------------------------------------------------------------------------------------- */
 
 /* Loads two rows of q, of which `rows` exist, and up to 16 lines, as pairs of shorts. */
 INLINE __m512i pair(size_t rows, size_t lines, const int8_t *q, size_t ldq)

@@ -27,7 +27,7 @@ static inline void v_store(float *p, v x)
     _mm512_storeu_ps(p, x);
 }
 
-/* Loads the first n < 16 lanes; the others are zero. */
+/* Loads the first n < 16 lanes; the other lanes are zero. */
 static inline v v_load_part(const float *p, size_t n)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
@@ -165,7 +165,7 @@ static inline v v_dot_group(const int8_t *w, const int16_t *x)
     return _mm512_cvtepi32_ps(sum);
 }
 
-/* The values of a group (BO_S4_GROUP) whose four quads have a distance of `stride` bytes. */
+/* The values of a group (BO_S4_GROUP) whose four quads of bytes are `stride` bytes apart. */
 static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
     const __m256i table = _mm256_broadcastsi128_si256(_mm_setr_epi8(BO_S4_VALUES));
@@ -177,8 +177,8 @@ static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *val
     _mm256_storeu_si256((__m256i *)values, bytes);
 }
 
-/* Adds the products of the values of 64 codes and 64 bytes, four per lane: those of even bytes and of odd bytes as
- * shorts. */
+/* Adds the products of the values of 64 codes and 64 bytes, four per lane: the products of even bytes and of odd bytes
+ * as shorts. */
 static inline vi add_codes(vi sum, vi codes, const int8_t *x)
 {
     const vi values = _mm512_broadcast_i32x4(_mm_setr_epi8(BO_S4_VALUES));
@@ -190,7 +190,7 @@ static inline vi add_codes(vi sum, vi codes, const int8_t *x)
     return _mm512_add_epi32(sum, _mm512_add_epi32(_mm512_madd_epi16(even, even_x), odd));
 }
 
-/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of the same groups. */
+/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of these groups. */
 static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
 {
     vi sum = _mm512_setzero_si512();
@@ -210,7 +210,7 @@ static inline v v_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-/* Widens a pair of numbers and repeats it. */
+/* Widens a pair of bfloat16 and repeats it. */
 static inline v v_load_bf16_pair(const uint16_t *p)
 {
     uint32_t pair;

@@ -1,4 +1,4 @@
-/* The tables for CPUs with AVX-512, with byte products (VNNI) and without; otherwise they are equal. */
+/* The tables for CPUs with AVX-512, with and without byte products (VNNI); all other entries are equal. */
 #if defined(__x86_64__)
 #include "../tables.h"
 #include "entries.h"

@@ -1,5 +1,5 @@
-/* Products of bfloat16 numbers with VDPBF16PS, which adds the products of a pair of depths to 16 sums. A tile of 11
- * rows by two vectors stays in registers over the whole depth. */
+/* GEMM of bfloat16 matrices with VDPBF16PS, which adds the products of a pair of depths to 16 sums. A tile of 11 rows
+ * by two vectors stays in registers over the whole depth. */
 #if defined(__x86_64__)
 #include "../avx512/tile.h"
 #include "avx512bf16.h"

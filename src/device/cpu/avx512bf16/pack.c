@@ -1,4 +1,4 @@
-/* Packing for products of bfloat16 numbers: conversion of pairs of numbers, transposition of pairs, exponentials. */
+/* Packing for GEMM of bfloat16 matrices: conversion and transposition of pairs, exponentials. */
 #if defined(__x86_64__)
 #include "../ref/ref.h" /* must precede simd.h, which defines ISA */
 #include "../avx512/simd.h"
@@ -16,14 +16,14 @@ INLINE __mmask16 lanes(size_t n)
     return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* Loads the first n of 16 numbers, times `scale`; the others are zero. */
+/* Loads the first n of 16 floats, times `scale`; the other lanes are zero. */
 INLINE v load(const float *x, size_t n, bool scaled, v scale)
 {
     v numbers = n >= 16 ? _mm512_loadu_ps(x) : _mm512_maskz_loadu_ps(lanes(n), x);
     return scaled ? _mm512_mul_ps(numbers, scale) : numbers;
 }
 
-/* Rounds 32 numbers; pair q is (low half: the first number) in lane q. */
+/* Rounds 32 floats; lane q has pair q, with the first element in the low half. */
 INLINE v rounded(v first, v second)
 {
     return _mm512_castsi512_ps((__m512i)_mm512_cvtne2ps_pbh(second, first));
@@ -78,7 +78,7 @@ INLINE void pack_block(bool by_line, size_t lines, size_t k, bool scaled, float 
     store(pairs, out);
 }
 
-/* Whole blocks without a factor have a function in which the compiler knows the shape. */
+/* A separate function for whole blocks without a factor has a shape known at compile time. */
 static __attribute__((noinline)) void whole_block(bool by_line, const float *x, size_t ld, bool along, uint16_t *out)
 {
     if (along && by_line)

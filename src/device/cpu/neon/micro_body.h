@@ -11,7 +11,7 @@ void NAME(size_t k, const PRODUCT *a, const PRODUCT *b, RESULT *c, size_t ldc, s
         _Pragma("GCC unroll 4") for (size_t i = 0; i < MR; i += LANES)
         {
             lanes column = *(const lanes *)(a + i);
-            /* otherwise compilers load each element into a separate register and spill sums */
+            /* else compilers load each element into a separate register and spill sums */
             __asm__("" : "+w"(column));
             _Pragma("GCC unroll 4") for (size_t l = 0; l < LANES; l++)
             {

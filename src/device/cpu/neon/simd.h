@@ -43,7 +43,7 @@ static inline vi i_count(uint32_t x)
     return vaddq_u32(i_set(x), (vi){0, 1, 2, 3});
 }
 
-/* Loads the first n < 4 lanes; the others are zero. */
+/* Loads the first n < 4 lanes; the other lanes are zero. */
 static inline v v_load_part(const float *p, size_t n)
 {
     v x = v_set(0.0f);
@@ -146,7 +146,7 @@ static inline int16x4_t v_to_shorts(v x, float limit)
     return vmovn_s32(vcvtnq_s32_f32(vminq_f32(vmaxq_f32(x, v_set(-limit)), v_set(limit))));
 }
 
-/* Stores the same in [-127, 127] as bytes. */
+/* Stores them, in [-127, 127], as bytes. */
 static inline void v_store_bytes_part(int8_t *p, size_t n, v x)
 {
     int16x4_t shorts = v_to_shorts(x, 127.0f);
@@ -193,7 +193,7 @@ static inline int8x16_t codes_to_bytes(uint8x16_t codes)
     return vqtbl1q_s8(vld1q_s8(values), codes);
 }
 
-/* The values of a group (BO_S4_GROUP) whose four quads have a distance of `stride` bytes. */
+/* The values of a group (BO_S4_GROUP) whose four quads of bytes are `stride` bytes apart. */
 static inline void decode_group(const uint8_t *codes, size_t stride, int8_t *values)
 {
     uint32_t quads[4];
@@ -211,7 +211,7 @@ static inline int32x4_t add_bytes(int32x4_t sum, int8x16_t w, int8x16_t x)
     return vpadalq_s16(sum, vpaddq_s16(low, high));
 }
 
-/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of the same groups. */
+/* The exact sums of LANES groups of a whole block, one per lane. `x`: the bytes of these groups. */
 static inline v v_dot_codes(const uint8_t *codes, const int8_t *x)
 {
     int32x4_t sum = vdupq_n_s32(0);
@@ -230,7 +230,7 @@ static inline v v_load_bf16(const uint16_t *p)
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 }
 
-/* Widens a pair of numbers and repeats it. */
+/* Widens a pair of bfloat16 and repeats it. */
 static inline v v_load_bf16_pair(const uint16_t *p)
 {
     uint32_t pair;
@@ -411,7 +411,7 @@ static inline v v_hadamard(v x)
     return butterfly(x, vextq_f32(x, x, 2), (vi){0, 0, 0x80000000u, 0x80000000u});
 }
 
-/* Returns lane 0 (or 1) of each pair of lanes: those of a, then those of b. */
+/* Returns lane 0 (or 1) of each pair of lanes: first of a, then of b. */
 static inline v first_pairs(v a, v b)
 {
     return vreinterpretq_f32_f64(vtrn1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)));

@@ -1,9 +1,9 @@
-/* Products of bfloat16 numbers, in plain C. */
+/* GEMM of bfloat16 matrices, in plain C. */
 #include "../bf16.h"
 #include <string.h>
 #include "ref.h"
 
-/* The place of a number within its block. */
+/* The index of an element within its block. */
 typedef size_t (*place_fn)(size_t line, size_t depth);
 
 static size_t place_a(size_t line, size_t depth)

@@ -1,4 +1,4 @@
-/* Random words in plain C. */
+/* Random bits in plain C. */
 #include "../../../base/rng.h"
 #include "ref.h"
 

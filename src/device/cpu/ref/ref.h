@@ -10,11 +10,11 @@
 /* Tiles of the micro-kernels: small enough for the 16 vector registers of any 64-bit CPU. */
 enum { BO_REF_MR = 4, BO_REF_NR = 8, BO_REF_MR64 = 4, BO_REF_NR64 = 4, BO_REF_MR8 = 4, BO_REF_NR8 = 8 };
 
-/* exp is normal and finite between ln(FLT_MIN) and ln(FLT_MAX), rounded inward; outside, every instruction set gives 0
- * or inf. */
+/* exp is normal and finite between ln(FLT_MIN) and ln(FLT_MAX), rounded inward; outside, it is 0 or inf for every
+ * instruction set. */
 #define BO_EXP_LOWEST  (-0x1.5d589ep6f)
 #define BO_EXP_HIGHEST (0x1.62e42ep6f)
-/* log|x| is computed for normal x: above the largest number below FLT_MIN, up to FLT_MAX. */
+/* log|x| is computed for normal x: above the largest subnormal, up to FLT_MAX. */
 #define BO_LOG_LOWEST  0x0.fffffep-126f
 #define BO_LOG_HIGHEST 0x1.fffffep+127f
 

@@ -73,7 +73,7 @@ void bo_ref_dots_s8(size_t lines, size_t rows, size_t n, const int8_t *w, size_t
 
 /* ---- 4-bit codes ------------------------------------------------------------------------------------------------- */
 
-/* The value of number i of a group whose words have a distance of `stride` bytes. */
+/* The value of element i of a group whose quads of bytes are `stride` bytes apart. */
 static int8_t value_of(const uint8_t *group, size_t stride, size_t i)
 {
     static const int8_t values[] = {BO_S4_VALUES};

@@ -1,10 +1,10 @@
-/* Products of bfloat16 numbers for instruction sets without them, in the vector operations of the including file.
- * Numbers are widened to float32 on the way to the registers. A vector of B holds pairs of depths of LANES / 2 columns,
- * so even and odd depths have separate sums, which are added at the end. */
+/* GEMM of bfloat16 matrices for instruction sets without bfloat16 products, in the vector operations of the including
+ * file. Elements are widened to float32 while they are loaded. A vector of B holds pairs of depths of LANES / 2
+ * columns, so even and odd depths have separate sums, which are added at the end. */
 
 enum { BF16_ROWS = 4, BF16_VECTORS = 2 * BO_BF16_LINES / LANES /* vectors of one sliver of B per pair of depths */ };
 
-/* Copies one block of up to 16 lines and 32 depths to rows of rounded numbers, one row per line. */
+/* Copies one block of up to 16 lines and 32 depths to rows of rounded values, one row per line. */
 static void round_block(size_t lines, size_t k, float scale, const float *x, size_t ld, bool along,
                         uint16_t block[BO_BF16_LINES][BO_BF16_DEPTH])
 {

@@ -18,7 +18,7 @@ enum {
 #define EACH_ROW    UNROLLED for (size_t i = 0; i < rows; i++)
 #define EACH_VECTOR UNROLLED for (size_t j = 0; j < vectors; j++)
 
-/* The operands of a product that are the same for all tiles; see multiply in kernels.h. */
+/* The operands that all tiles of a product share; see multiply in kernels.h. */
 typedef struct product {
     size_t k, row, column, ldb, ldc;
     bool add;
@@ -29,13 +29,13 @@ typedef struct product {
 /* An update of the lines of B during a product: line p = keep[p * each] line p + factor[p] value, stored. */
 typedef struct renewal {
     const float *keep;
-    size_t each; /* stride of keep; 0: one number for all lines */
+    size_t each; /* stride of keep; 0: one value for all lines */
     const float *factor, *value;
     float *lines; /* the lines of B */
 } renewal;
 
-/* Loads vector j of a line; of the last of `vectors` only the first `rest` lanes. rest = LANES: all are full; if that
- * is known at compile time, no mask is used. */
+/* Loads vector j of a line. The last of the `vectors` has only `rest` lanes. rest = LANES: all vectors are full; a
+ * compile-time constant LANES avoids masks. */
 static inline __attribute__((always_inline)) v load_vector(const float *line, size_t j, size_t vectors, size_t rest)
 {
     return j + 1 < vectors || rest == LANES ? v_load(line + j * LANES) : v_load_part(line + j * LANES, rest);
@@ -107,7 +107,7 @@ static inline __attribute__((always_inline)) void tile(size_t rows, size_t vecto
         for (size_t r = 0; r < shape->runs.count; r++, a += shape->runs.a, b += shape->runs.b)
             add_run(rows, vectors, rest, shape, NULL, a, b, sum);
     }
-    __asm__("" : "+r"(c)); /* otherwise compilers keep the addresses of all rows on the stack through the loop */
+    __asm__("" : "+r"(c)); /* else compilers keep the addresses of all rows on the stack through the loop */
     EACH_ROW EACH_VECTOR store_vector(c + i * ldc, j, vectors, rest, sum[i][j]);
 }
 
@@ -140,8 +140,8 @@ static inline __attribute__((always_inline)) void tile_of(size_t m, size_t vecto
     }
 }
 
-/* Computes all rows of a panel of C with the minimum number of tiles, of nearly equal height: a tile of one row would
- * be limited by latency. */
+/* Computes all rows of a panel of C with the minimum number of tiles of nearly equal height, since a tile of one row
+ * would be limited by latency. */
 static inline __attribute__((always_inline)) void panel(size_t m, size_t vectors, size_t rest, const product *shape,
                                                         bool one, const float *a, const float *b, float *c)
 {
@@ -241,7 +241,7 @@ void ISA(renew)(size_t m, size_t n, size_t k, const float *a, size_t row, size_t
 {
     multiply_by(m, n, &(product){k, row, column, ldb, ldc, true, keep, {1, 0, 0}}, a, b, c);
 }
-/* Transposes a block of LANES x LANES numbers, of which rows x columns exist. */
+/* Transposes a block of LANES x LANES floats, of which rows x columns exist. */
 static inline __attribute__((always_inline)) void transpose_block(size_t rows, size_t columns, const float *a,
                                                                   size_t lda, float *b, size_t ldb)
 {
@@ -306,9 +306,9 @@ static inline void renew(size_t n, v keep, v factor, const float *value, float *
     }
 }
 
-/* The first queries, as many as a tile has rows, are computed while S is updated, except in the columns beyond the last
- * full panel; the other queries follow. S is read from memory. It is not prefetched here because the hardware
- * prefetches well: software prefetches 512 bytes to 8 KB ahead were slower. */
+/* The first TILE_ROWS queries are computed while S is updated, except in the columns after the last full panel; the
+ * other queries follow. S is read from memory. It is not prefetched here because hardware prefetching is sufficient:
+ * software prefetches 512 bytes to 8 KB ahead were slower. */
 static void state_pass(size_t rows, size_t n, bool update, const float *keep, size_t each, const float *f,
                        const float *value, float *s, size_t queries, const float *q, size_t ldq, float *out, size_t ldo)
 {

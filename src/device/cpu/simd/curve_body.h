@@ -1,5 +1,5 @@
-/* Activations and their slopes in the vector operations of the including file; include after vector_body.h. Errors are
- * a few units in the last place of the result, except near a zero of a slope. */
+/* Activations and their derivatives in the vector operations of the including file; include after vector_body.h. Errors
+ * are a few units in the last place of the result, except near a zero of a derivative. */
 
 #define ALWAYS static inline __attribute__((always_inline))
 
@@ -122,8 +122,8 @@ static inline v gelu_tanh_derivative(v x)
 
 /* ---- normal distribution ----------------------------------------------------------------------------------------- */
 
-/* exp(-x²/2), including the rounding error of the square. Beyond 20 it is 0. Adding 0 makes sure that the square is
- * rounded before further use. */
+/* exp(-x²/2), including the rounding error of the square. Beyond 20 it is 0. Adding 0 forces rounding of the square
+ * before further use. */
 static inline v bell(v x)
 {
     x = v_min(v_set(20.0f), v_size(x));

@@ -1,8 +1,8 @@
 /* Products of few rows with a matrix that is read from memory, in the vector operations of the including file. */
 
 enum {
-    DOTS_LINES = 8,   /* long lines processed at once */
-    DOTS_LONG = 2048, /* numbers; a longer row and a line do not fit in the first-level cache together */
+    DOTS_LINES = 8,   /* long lines per iteration */
+    DOTS_LONG = 2048, /* elements; a longer row and a line do not fit together in the L1 cache */
 };
 
 #define DOTS_LINE      dots_line

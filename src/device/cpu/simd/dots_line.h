@@ -1,5 +1,5 @@
-/* DOTS_LINE, the product of a line that is read from memory with few rows. The line consists of numbers of type
- * DOTS_NUMBER; DOTS_LOAD loads a vector of them, and DOTS_LOAD_PART loads fewer than LANES numbers. */
+/* DOTS_LINE, the product of a line that is read from memory with few rows. The elements of the line have type
+ * DOTS_NUMBER; DOTS_LOAD loads a vector, and DOTS_LOAD_PART loads fewer than LANES elements. */
 
 enum { DOTS_SUMS = 4 }; /* partial sums per product: enough to hide the latency of an addition */
 

@@ -3,8 +3,7 @@
 #define BO_KERNELS_SIMD_EXP_VECTOR_H
 
 /* exp(x + shift) from the sum t and its rounding error e: t = n ln 2 + r; 2^n (1 + r' + r'² p(r')) with r' = r + e, p
- * minimax on |r| <= 0.352 (total error 4e-9). The first function returns n, the second the number that is added to
- * 1. */
+ * minimax on |r| <= 0.352 (total error 4e-9). The first function returns n, the second the term added to 1. */
 static inline v exp_whole(v t)
 {
     return v_round(v_mul(t, v_set(0x1.715476p+0f)));
@@ -27,7 +26,7 @@ static inline v exp_vector(v x, v shift)
     return v_flush(v_scale(v_add(exp_rest(r), v_set(1.0f)), n), t, BO_EXP_LOWEST, BO_EXP_HIGHEST);
 }
 
-/* The same for t <= 0 with an absolute error bound. The rounding errors of t and n ln 2 are not corrected; relative to
+/* A variant for t <= 0 with an absolute error bound. The rounding errors of t and n ln 2 are not corrected; relative to
  * exp(t) they are at most |t| 2^-24, and |t| exp(t) < 0.37. */
 static inline v exp_below_vector(v x, v shift)
 {

@@ -1,5 +1,5 @@
-/* The transforms of ../fft.h for numbers of type REAL, in functions named R(name). Plain C: real and imaginary parts
- * are stored separately, so that compilers vectorize over neighbors without shuffles. The including file selects the
+/* The transforms of ../fft.h for element type REAL, in functions named R(name). Plain C: real and imaginary parts are
+ * stored separately, so compilers can vectorize over neighbors without shuffles. The including file selects the
  * instruction set. */
 
 typedef struct R(number) {
@@ -65,8 +65,8 @@ INLINE void R(butterfly)(size_t radix, R(number) a[5])
     }
 }
 
-/* Computes one butterfly: reads numbers `leg` apart and writes numbers `stride` apart, multiplied by w_1, w_2, … (NULL:
- * by 1). */
+/* Computes one butterfly: reads elements `leg` apart and writes elements `stride` apart, multiplied by w_1, w_2, …
+ * (NULL: by 1). */
 INLINE void R(element)(size_t radix, const R(number) * w, const REAL *restrict xr, const REAL *restrict xi, size_t leg,
                        REAL *restrict yr, REAL *restrict yi, size_t stride)
 {
@@ -214,7 +214,7 @@ static void R(run_stage)(const bo_fft_stage *t, const REAL *roots, const REAL *x
     case 3:
         R(stage_of)(3, t, roots, xr, xi, step, yr, yi);
         break;
-    case 4: /* most transforms have the first of these stages; a constant stride removes the loop over q */
+    case 4: /* the first of these stages occurs in almost all transforms; a constant stride removes the loop over q */
         if (t->stride == 4)
             R(stage)(4, t->parts, 4, roots, xr, xi, 1, yr, yi);
         else
@@ -230,13 +230,13 @@ static void R(run_stage)(const bo_fft_stage *t, const REAL *roots, const REAL *x
 
 /* ---- complex transforms ------------------------------------------------------------------------------------------ */
 
-/* Returns the half of the work memory that does not contain z. */
+/* Returns the half of the workspace that does not contain z. */
 INLINE REAL *R(other_half)(const bo_fft_shape *shape, REAL *workspace, const REAL *z)
 {
     return z == workspace ? workspace + 2 * shape->span : workspace;
 }
 
-/* Runs all stages on the pairs (x[0], x[1]), … or, without x, on the complex vector z in the work memory. Returns the
+/* Runs all stages on the pairs (x[0], x[1]), … or, without x, on the complex vector z in the workspace. Returns the
  * result. */
 static REAL *R(run_stages)(const bo_fft_shape *shape, const REAL *roots, const REAL *x, REAL *z, REAL *workspace)
 {
@@ -313,8 +313,8 @@ static void R(multiply)(size_t rows, size_t columns, const REAL *restrict matrix
 
 /* ---- real transforms --------------------------------------------------------------------------------------------- */
 
-/* Z is the transform of (x[0] + i x[1], x[2] + i x[3], …), N numbers, and Z[N] = Z[0]. The transforms of the numbers at
- * even and odd indices are E[k] = (Z[k] + conj Z[N-k]) / 2 and O[k] = -i (Z[k] - conj Z[N-k]) / 2, and X[k] = E[k] +
+/* Z is the transform of (x[0] + i x[1], x[2] + i x[3], …), of length N, and Z[N] = Z[0]. The transforms of the elements
+ * at even and odd indices are E[k] = (Z[k] + conj Z[N-k]) / 2 and O[k] = -i (Z[k] - conj Z[N-k]) / 2, and X[k] = E[k] +
  * exp(-2πi k / n) O[k]. */
 static void R(untangle)(size_t length, const REAL *restrict w, const REAL *restrict zr, const REAL *restrict zi,
                         REAL *restrict spectrum)

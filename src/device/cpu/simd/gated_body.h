@@ -87,7 +87,7 @@ void ISA(gated_scores)(size_t rows, size_t n, const float *q, size_t ldq, const 
     }
 }
 
-/* The operands of gated_gradients that are the same for all rows; see kernels.h. */
+/* The operands of gated_gradients that all rows share; see kernels.h. */
 typedef struct gated {
     size_t rows, ldw, ldk, ld;
     const float *w, *q, *k, *g;

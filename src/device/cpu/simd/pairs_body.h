@@ -1,6 +1,6 @@
 /* Distances of pairs of rows, functions of them and sums of their gradients (kernels.h) in the vector operations of the
- * including file. Vectors hold neighboring rows of a panel. Differences of the given numbers are exact where they are
- * small, so that nothing cancels: equal rows have the distance 0. Needs vector_body.h. */
+ * including file. Vectors hold neighboring rows of a panel. Small differences of the inputs are exact, so there is no
+ * cancellation: equal rows have distance 0. Requires vector_body.h. */
 
 enum { PAIR_ROWS = 4, PAIR_VECTORS = 2 }; /* sums in registers: at least eight chains hide the latency of additions */
 
@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) v pair_step(bo_distance distance, b
     return v_mul(sum, v_fma(other, difference, v_set(1.0f)));
 }
 
-/* Writes lanes [column, column + LANES) of a row of `columns` numbers. */
+/* Writes lanes [column, column + LANES) of a row of `columns` elements. */
 static inline void store_columns(float *out, size_t column, size_t columns, v x)
 {
     if (column + LANES <= columns)

@@ -1,6 +1,6 @@
 /* Philox4x32-10 (Salmon et al. 2011), one block per lane. */
 
-/* Computes one round from the words of the counter and the key of this round. */
+/* Computes one round from the counter values and the round key. */
 static inline void philox_round(vi c[4], uint32_t key0, uint32_t key1)
 {
     vi high0, low0, high1, low1;
@@ -12,8 +12,8 @@ static inline void philox_round(vi c[4], uint32_t key0, uint32_t key1)
     c[3] = low0;
 }
 
-/* Computes blocks `first` … first + LANES - 1, whose indices have the same upper half. Word w of all of them is written
- * to out + 16 w. */
+/* Computes blocks `first` … first + LANES - 1, whose indices share the upper half. Value w of all blocks is written to
+ * out + 16 w. */
 static inline void philox_blocks(uint64_t seed, uint64_t stream, uint64_t first, uint32_t *out)
 {
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);

@@ -37,7 +37,7 @@ void ISA(rotate)(size_t n, size_t count, const double *c, const double *s, doubl
     size_t j = 0;
     for (; j + TILE * WIDE <= n; j += TILE * WIDE)
         rotate_tile(TILE, count, c, s, row + j, y + j, ldy, outputs, z, w + j, ldw);
-    /* the rest at once: the rotations of a single vector depend on each other */
+    /* the remaining vectors together, since the rotations of a single vector depend on each other */
     switch ((n - j) / WIDE) {
     case 1:
         rotate_tile(1, count, c, s, row + j, y + j, ldy, outputs, z, w + j, ldw);

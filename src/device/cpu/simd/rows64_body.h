@@ -4,7 +4,8 @@
 enum { WIDE = 8, GROUP = 4 };
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 
-/* By address: how a vector wider than a register is passed by value depends on compiler flags, of which clang warns. */
+/* Passed by address: passing a vector wider than a register by value depends on compiler flags, and clang warns about
+ * it. */
 static inline double sum_wide(const wide *x)
 {
     const wide v = *x;

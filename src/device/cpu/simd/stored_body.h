@@ -1,6 +1,6 @@
 /* Compact storage types (fewer bits than float32), in the vector operations of the including file. */
 
-/* Loads the first n < LANES numbers; the others are zero. */
+/* Loads the first n < LANES elements; the other lanes are zero. */
 static inline v load_bf16_part(const uint16_t *p, size_t n)
 {
     uint16_t copy[LANES] = {0};
@@ -145,7 +145,7 @@ static inline v add_code_block(v total, const uint8_t *codes, const uint16_t *sc
     return total;
 }
 
-/* The same for `count` groups at the end of a line; the bytes of x are zero there. */
+/* A variant for `count` groups at the end of a line; the bytes of x are zero there. */
 static v add_code_rest(v total, size_t count, const uint8_t *codes, const uint16_t *scales, const int8_t *bytes,
                        const float *factors)
 {

@@ -173,7 +173,7 @@ INLINE v output(size_t size, const float *c, const float *s, v y)
 }
 
 /* The backward pass of one token, from dy and the states before and after it. g is the gradient of the later state and
- * becomes that of the earlier state. */
+ * becomes the gradient of the earlier state. */
 INLINE v pull_coupled(const bo_systems *a, const float *before, const float *after, v u, v dy, float *g,
                       const bo_systems_gradients *sums)
 {

@@ -18,8 +18,8 @@ static inline size_t row_start(size_t n, size_t i)
 }
 
 /* Processes LANES rows starting at `first` and LANES columns starting at `column`, of which `width` exist: sum[i] += g
- * t per lane; returns Σ a_i g_i. On the diagonal (column = first) row i starts at lane i; the memory before it belongs
- * to other rows. */
+ * t per lane; returns Σ a_i g_i. On the diagonal (column = first) row i starts at lane i; the memory before lane i
+ * belongs to other rows. */
 static inline __attribute__((always_inline)) v tile(size_t n, size_t first, size_t column, size_t width, const float *a,
                                                     const float *g, v t, v sum[LANES], size_t rows, bool diagonal)
 {
@@ -42,7 +42,7 @@ static inline v load_block(const float *p, size_t n)
     return n == LANES ? v_load(p) : v_load_part(p, n);
 }
 
-/* Computes y[i] += x[i] for the first n <= LANES numbers. */
+/* Computes y[i] += x[i] for the first n <= LANES elements. */
 static inline void add_block(size_t n, v x, float *y)
 {
     if (n == LANES)

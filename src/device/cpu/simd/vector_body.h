@@ -138,7 +138,7 @@ void ISA(scale)(size_t n, float a, const float *x, float *y)
     if (i < n) v_store_part(y + i, n - i, v_mul(factor, v_load_part(x + i, n - i)));
 }
 
-/* 0 x is 0 for every finite x and NaN otherwise, and NaN persists in the sum. */
+/* 0 x is 0 for every finite x and NaN for others, and NaN propagates to the sum. */
 bool ISA(finite_rows)(size_t rows, size_t n, const float *x, size_t ldx)
 {
     v zero = v_set(0.0f), first = zero, second = zero;
@@ -245,7 +245,7 @@ void ISA(quantize)(size_t n, float scale, const float *x, int8_t *q)
     if (i < n) v_store_bytes_part(q + i, n - i, v_mul(v_load_part(x + i, n - i), factor));
 }
 
-/* Computes two stages of butterflies at once over blocks of 4 half numbers, which halves the memory traffic. */
+/* Fuses two butterfly stages over blocks of 4 half elements, which halves the memory traffic. */
 static inline void hadamard_two_stages(size_t n, size_t half, float *x)
 {
     for (size_t start = 0; start < n; start += 4 * half) {
