@@ -397,11 +397,11 @@ static void refusals(void **state)
     assert_ok(context, bo_embedding_fitting_create(context, &default_desc, &rows, &fitting));
     assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fitting_finish(context, fitting, &e));
     bo_machine *machine;
-    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_finish(context, fitting, &machine));
+    assert_fails(context, BO_INVALID, "found a fitting of an embedding", bo_fitting_finish(context, fitting, &machine));
     assert_null(machine);
-    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_merge(context, fitting, fitting));
+    assert_fails(context, BO_INVALID, "found a fitting of an embedding", bo_fitting_merge(context, fitting, fitting));
     const bo_collective alone = {.size = 1};
-    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_reduce(context, fitting, &alone));
+    assert_fails(context, BO_INVALID, "found a fitting of an embedding", bo_fitting_reduce(context, fitting, &alone));
     rows.dim = DIM - 1;
     assert_fails(context, BO_INVALID, "expected 4 columns", bo_fitting_add(context, fitting, &rows));
     const float weights[ROWS] = {1};
@@ -417,7 +417,8 @@ static void refusals(void **state)
     bo_samples numbers = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
     const bo_machine_desc machine_desc = {.features = {.features = 8}, .lambda = 1};
     assert_ok(context, bo_fitting_create(context, &machine_desc, &numbers, &fitting));
-    assert_fails(context, BO_INVALID, "found that of a machine", bo_embedding_fitting_finish(context, fitting, &e));
+    assert_fails(context, BO_INVALID, "found a fitting of a machine",
+                 bo_embedding_fitting_finish(context, fitting, &e));
     bo_fitting_destroy(fitting);
     e = fit(context, &default_desc, x);
     assert_fails(context, BO_INVALID, "4 columns",
