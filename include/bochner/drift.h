@@ -21,9 +21,9 @@
  * **Rows.** A column holds numbers, or categories as the numbers 0, 1, 2, …; NAN is a missing value. Numbers are
  * standardized by the sample; a missing number becomes the mean and sets an indicator. Categories are one-hot encoded.
  *
- * **Columns.** Each column is also tested alone, with its own bandwidth; a missing value is an additional category.
- * Their p-values are asymptotic, because a permutation test of P permutations has no p-value below 1/(P + 1), and are
- * adjusted for the number of columns by the method of Holm (1979).
+ * **Columns.** Each column is also tested separately, with a separate bandwidth; a missing value is an additional
+ * category. Their p-values are asymptotic, because a permutation test of P permutations has no p-value below 1/(P + 1),
+ * and are adjusted for the number of columns by the method of Holm (1979).
  *
  * **Ownership.** The caller destroys the object. **Threads.** An object needs exclusive access.
  */
@@ -92,7 +92,7 @@ typedef struct bo_drift_report {
 /** The result for one column. */
 typedef struct bo_drift_column {
     double mmd2;          /**< MMD², unbiased */
-    double p_value;       /**< asymptotic p-value of this column alone */
+    double p_value;       /**< asymptotic p-value of this column */
     double p_adjusted;    /**< the same, adjusted for the number of columns (Holm) */
     size_t missing_a;     /**< missing values in A */
     size_t missing_b;     /**< missing values in B */

@@ -159,8 +159,8 @@ BO_API bo_status bo_embedding_save(bo_context *context, const bo_embedding *embe
 
 /** Reads an embedding from a file.
  *
- * As for bo_machine_load(), rows to embed are those that are read with the schema if the caller takes it, and the
- * numbers of the table as they are if not. Pre-images are rows of the same kind.
+ * As for bo_machine_load(), rows to embed must be read with the schema if the caller requests it; otherwise they are
+ * the unmodified numbers of the table. Pre-images are rows of the same kind.
  *
  * @param context       the context
  * @param source        the file
@@ -175,8 +175,8 @@ BO_API bo_status bo_embedding_load(bo_context *context, const bo_source *source,
 /** Starts a fit from a stream.
  *
  * γ and the scaling are chosen from the sample: a uniform sample of the rows that will be added. The rows of the sample
- * are not added themselves: the stream will contain them again. bo_fitting_add() adds rows, and bo_fitting_destroy()
- * destroys the fitting.
+ * are not added: the stream will contain them again. bo_fitting_add() adds rows, and bo_fitting_destroy() destroys the
+ * fitting.
  *
  * @param context    the context
  * @param desc       the settings
@@ -192,7 +192,7 @@ BO_API bo_status bo_embedding_fitting_create(bo_context *context, const bo_embed
  * @param context    the context
  * @param fitting    the fitting
  * @param[out] out   the embedding; release it with bo_embedding_destroy()
- * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of a machine; BO_NUMERIC if the
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting belongs to a machine; BO_NUMERIC if the
  *     features do not vary or are not finite
  */
 BO_API bo_status bo_embedding_fitting_finish(bo_context *context, const bo_fitting *fitting, bo_embedding **out);

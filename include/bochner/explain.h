@@ -1,9 +1,12 @@
 /** @file Explanations of kernel machines: which columns matter, how predictions depend on them, and why a row has its
  * prediction. Experimental.
  *
- *     bo_explain_desc desc = {.columns = 3, .starts = (size_t[]){0, 1, 2, 6}};            // the third column is 4
- * inputs double slopes[3], base[1], prediction[1], contributions[3]; bo_inputs rows = {.rows = n, .x = x};
- *     bo_explain_gradients(context, machine, &desc, &rows, slopes, 0, NULL, NULL);        // root mean square slopes
+ *     // the third column consists of 4 inputs
+ *     bo_explain_desc desc = {.columns = 3, .starts = (size_t[]){0, 1, 2, 6}};
+ *     double gradients[3], base[1], prediction[1], contributions[3];
+ *     bo_inputs rows = {.rows = n, .x = x};
+ *     // root mean square gradients
+ *     bo_explain_gradients(context, machine, &desc, &rows, gradients, 0, NULL, NULL);
  *     bo_explain_errors errors;
  *     bo_column_importance importance[3];
  *     bo_explain_permutations(context, machine, &desc, &rows, y, NULL, &errors, importance);
@@ -67,14 +70,14 @@ typedef struct bo_explain_errors {
 
 #ifdef BO_EXPERIMENTAL
 
-/** Measures slopes: the average gradient outer product G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ, by columns
+/** Measures gradients: the average gradient outer product G = mean over the rows of Σ_t ∇f_t ∇f_tᵀ, by columns
  * (Radhakrishnan et al. 2024, arXiv 2212.13881).
  *
  * ∇f_t is the gradient of output t by the scaled inputs: per standard deviation of the column with the scaling COLUMNS.
  * Rows whose scaled inputs are clipped have the gradient at the bound; columns that were constant in the fit have
  * gradient 0.
  *
- * For the classes of a classifier the gradients are those of the scores.
+ * For a classifier, these are the gradients of the class scores.
  *
  * @param context           the context; progress is reported as "gradients"
  * @param machine           the machine
@@ -134,10 +137,10 @@ BO_API bo_status bo_explain_row(bo_context *context, const bo_machine *machine, 
                                 const bo_inputs *inputs, const float *row, double *base, double *prediction,
                                 double *contributions, double *errors);
 
-/** Chooses values of a column for a curve: all that occur if they are few, otherwise values at equally spaced
- * quantiles, from 1% to 99% of the rows.
+/** Chooses values of a column for a curve: all distinct values if there are at most `max_points`, otherwise values at
+ * equally spaced quantiles, from 1% to 99% of the rows.
  *
- * Values are those of all inputs of the column. They are ordered by the first input, then by the second, and so on.
+ * A value consists of all inputs of the column. Values are ordered by the first input, then by the second, and so on.
  *
  * @param context       the context
  * @param machine       the machine
@@ -145,7 +148,7 @@ BO_API bo_status bo_explain_row(bo_context *context, const bo_machine *machine, 
  * @param inputs        dense rows, at least 1
  * @param column        the column
  * @param max_points    the maximum number of values, at least 2
- * @param[out] chosen   per value: a row that has it; room for `max_points` numbers
+ * @param[out] chosen   per value: a row that has it; an array of `max_points` numbers
  * @param[out] points   the number of values
  * @return BO_OK; BO_INVALID if the columns do not fit the machine
  */

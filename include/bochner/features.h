@@ -69,7 +69,7 @@ typedef struct bo_features bo_features;
  *
  * **Networks of infinite width.** NNGP and NTK are the limits of fully connected networks with `depth` hidden layers,
  * whose weights are drawn with variance σ_w² / (number of inputs of the layer) and whose biases are drawn with variance
- * σ_b². The first layer reads √γ x, so that γ = 1/dim is the usual scale. With Σ⁰ = σ_b² + σ_w² γ x·y, F(Σ)(x, y) =
+ * σ_b². The first layer reads √γ x, so that γ = 1/dim is the common choice. With Σ⁰ = σ_b² + σ_w² γ x·y, F(Σ)(x, y) =
  * E[act(u) act(v)] and F'(Σ)(x, y) = E[act'(u) act'(v)] for (u, v) normal with the covariance Σ at (x, x), (x, y), (y,
  * y),
  *
@@ -153,7 +153,7 @@ typedef enum bo_function {
     BO_FUNCTION_HEDGEHOG = 15,    /**< softmax of the input */
     BO_FUNCTION_RECTIFIER = 16,   /**< rectified input */
     BO_FUNCTION_NETWORK = 17,     /**< random network */
-    BO_FUNCTION_SECTIONS = 18,    /**< kernel values with the training rows; made by bo_machine_fit() only */
+    BO_FUNCTION_SECTIONS = 18,    /**< kernel values with the training rows; created by bo_machine_fit() only */
     BO_FUNCTION_LANDMARKS = 19    /**< Nyström features of rows of the sample */
 } bo_function;
 
@@ -221,7 +221,7 @@ typedef void (*bo_feature_fn)(void *user, size_t rows, size_t frequencies, const
 typedef void (*bo_feature_backward_fn)(void *user, size_t rows, size_t frequencies, const float *u, size_t dim,
                                        const float *x, size_t features, const float *dz, float *du, float *dx);
 
-/** The settings of a feature map. `dim` has no default, nor has `features` if the map is random. */
+/** The settings of a feature map. `dim` has no default. `features` has no default if the map is random. */
 typedef struct bo_features_desc {
     bo_kernel kernel;           /**< the kernel (default: RBF) */
     bo_function function;       /**< the function (default: the first that estimates the kernel) */
@@ -342,7 +342,7 @@ typedef enum bo_features_trait {
     BO_FEATURES_TRAIT_SCALED = 1,
     BO_FEATURES_TRAIT_LEARNED =
         2, /**< the kernel is meant to follow a learned map W x + b: COSH, HEDGEHOG, RECTIFIER */
-    /** k(x, y) depends on x - y only, so that the same numbers may be subtracted from all rows. */
+    /** k(x, y) depends on x - y only, so that a constant row may be subtracted from all rows. */
     BO_FEATURES_TRAIT_SHIFT_INVARIANT = 3
 } bo_features_trait;
 
@@ -383,9 +383,9 @@ BO_API bo_status bo_kernel_matrix(bo_context *context, const bo_features_desc *d
 /** The accuracy report: measured and predicted kernel error over random pairs of rows.
  *
  * Predictions are for independent draws. Other draws are usually more accurate, which `ratio` < 1 shows. For
- * frequencies that the data has chosen, the prediction is that of independent choices with the same probabilities among
- * independent candidates: the variance of the choice, estimated from the features of the pairs, plus the variance of
- * the candidates. The choice is systematic, which is more accurate.
+ * frequencies that were chosen by the data, the prediction assumes independent choices with the same probabilities
+ * among independent candidates. It is the variance of the choice, estimated from the features of the pairs, plus the
+ * variance of the candidates. The actual choice is systematic, which is more accurate.
  */
 typedef struct bo_features_accuracy {
     size_t pairs;         /**< number of pairs */
@@ -398,8 +398,8 @@ typedef struct bo_features_accuracy {
     /** features at which predicted_rms would be 1% of kernel_rms, with the same number of candidates per feature; NAN
      * if unknown */
     double features_for_1pct;
-    /** Σ (k(x, x) - |φ(x)|²) / Σ k(x, x) over the pairs. For LANDMARKS it is the part of the kernel that they do not
-     * span, which does not become negative; for other maps its mean over draws is 0. */
+    /** Σ (k(x, x) - |φ(x)|²) / Σ k(x, x) over the pairs. For LANDMARKS it is the part of the kernel that the landmarks
+     * do not span, and never negative. For other maps its mean over draws is 0. */
     double trace_error;
     uint64_t reserved[3]; /**< must be zero */
 } bo_features_accuracy;

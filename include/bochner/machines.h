@@ -23,18 +23,18 @@
  *     bo_machine_fit(context, &desc, &samples, &machine);
  *     bo_machine_create_metrics(context, machine, 0, &metrics);
  *     bo_machine_evaluate(context, machine, &(bo_inputs){.rows = test->rows, .x = test->x}, test->y, metrics);
- *     bo_metrics_summary figures;
- *     bo_metrics_report(metrics, &figures);
- *     printf("%g\n", figures.rmse);
+ *     bo_metrics_summary summary;
+ *     bo_metrics_report(metrics, &summary);
+ *     printf("%g\n", summary.rmse);
  *
  * The model is f(x) = β·φ(s(x)) + b. s scales the inputs by statistics of the training data; φ has `features` random
  * features. β minimizes Σ_i w_i |f(x_i) - y_i|² + λ|β|², without a factor n. The intercept b is not penalized.
  *
- * **Rows to predict** are rows as the machine knows them. A machine that was fitted, or loaded with its schema, takes
- * rows like those of the fit: what bo_data_load() and streams make with the schema, differences from the origins of
+ * **Rows to predict.** A machine that was fitted, or loaded with its schema, expects rows in the format of the training
+ * rows: the output of bo_data_load() and of streams with the schema, which are differences from the origins of the
  * columns (`origins` of bo_schema_info; experimental: bo_origins_subtract()). A machine that was loaded without its
- * schema, or whose file has none, takes the numbers of the table as they are, and subtracts the origins itself; float32
- * holds such numbers with 24 bits.
+ * schema, or whose file has no schema, expects the unmodified numbers of the table and subtracts the origins. float32
+ * represents these numbers with 24 bits.
  *
  * **Ownership.** The caller destroys machines and fittings. They keep no pointer to the samples. **Threads.** A machine
  * is immutable and may be used by several threads at once; a fitting needs exclusive access.
@@ -71,9 +71,10 @@ typedef enum bo_loss {
 
 /** The solver of a fit.
  *
- * CG and SGD hold back a tenth of the rows (at most 4096; none below 200 rows) to measure their error, for intervals
- * and to calibrate probabilities. These rows are not used to fit. CG with an exact kernel (SECTIONS) fits all rows, and
- * solves a second system without an eighth of them (at most 2048; none below 160 rows) to measure its error.
+ * CG and SGD hold out a tenth of the rows (at most 4096) to measure their error, to compute intervals and to calibrate
+ * probabilities. These rows are not used to fit. With fewer than 200 rows, no rows are held out. CG with an exact
+ * kernel (SECTIONS) fits all rows. To measure its error, it solves a second system without an eighth of them (at most
+ * 2048). With fewer than 160 rows, there is no second system.
  */
 typedef enum bo_solver {
     BO_SOLVER_AUTO = 0,   /**< chosen by problem size; bo_fit_report has the choice and its reason */
@@ -115,9 +116,9 @@ typedef enum bo_gram_precision {
 /** The metric M of a kernel of distances: |x - y| is replaced by ((x - y)ᵀ M (x - y))^½, after the scaling.
  *
  * A learned metric is the average outer product of the gradients of the fitted function, or a power of it, as in
- * recursive feature machines (arXiv 2212.13881): columns and directions along which the function does not change get no
- * weight. It is learned on at most 2000 rows, as often as a rehearsal on half of them reduces the error on the other
- * half. */
+ * recursive feature machines (arXiv 2212.13881): columns and directions along which the function does not change get
+ * weight 0. It is learned on at most 2000 rows. The number of iterations is chosen by cross-validation: the metric is
+ * first learned on half of the rows, as long as the error on the other half decreases. */
 typedef enum bo_metric_choice {
     BO_METRIC_AUTO = 0,     /**< LEARN if the kernel is chosen (choose_kernel) and the rows are dense; otherwise NONE */
     BO_METRIC_NONE = 1,     /**< no metric */
@@ -142,8 +143,8 @@ typedef struct bo_machine_desc {
     bo_solver solver;   /**< the solver (default: chosen) */
     bo_scaling scaling; /**< the scaling of the inputs (default: chosen) */
     /** The feature map. `features` (default: 4096, or the number of features of an exact map; see
-     * bo_machine_estimate()) and `gamma` (default: chosen) may be set; draw and others as in features.h. The fit sets
-     * `dim`, `seed` and `sample`. */
+     * bo_machine_estimate()) and `gamma` (default: chosen) may be set; the draw and the other members are as in
+     * features.h. The fit sets `dim`, `seed` and `sample`. */
     bo_features_desc features;
     /** Choose the kernel among RBF, LAPLACIAN, MATERN12 and MATERN32 by the leave-one-out error; `features.kernel` is
      * ignored. With at most 50000 dense rows that fit into memory the exact kernel is used instead of random features,
@@ -184,12 +185,12 @@ typedef struct bo_samples {
      * with 1/k of the noise variance in standard deviations. */
     const float *weights;
     bool common_unit; /**< all inputs have the same unit (bo_schema_info.common_unit) */
-    /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals that of
-     * the same rows in dense form up to the draw of the frequencies: columns that do not vary have none. */
+    /** The inputs as sparse rows instead of `x`, for shift-invariant kernels; NULL: dense. The result equals the result
+     * for dense rows up to the draw of the frequencies: constant columns have no frequencies. */
     const bo_sparse *sparse;
-    /** The schema that the rows were read with. It names the inputs in messages, and its origins (bo_schema_info) are
-     * what the rows are differences from, so that bo_machine_save() without a schema is right too. NULL: inputs have
-     * numbers, and whether they are differences is known to the caller alone. */
+    /** The schema that the rows were read with. It names the inputs in messages, and the rows are differences from its
+     * origins (bo_schema_info). With it, bo_machine_save() without a schema is correct as well. NULL: messages number
+     * the inputs, and the library does not know whether the rows are differences. */
     const bo_schema *schema;
     uint64_t reserved[3]; /**< must be zero */
 } bo_samples;
@@ -223,8 +224,7 @@ BO_API bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc
  */
 BO_API void bo_machine_destroy(bo_machine *machine);
 
-/** The results of a prediction: arrays of the caller, each of which is computed if it is not NULL, and left alone
- * otherwise.
+/** The results of a prediction: arrays of the caller. Only arrays that are not NULL are computed.
  *
  * **Intervals** contain the true value with a given probability. They are conformal: errors of predictions of training
  * rows that were left out (see `bo_fit_report.validation_rows`) are divided by a deviation s(x), which is fitted to
@@ -238,8 +238,8 @@ typedef struct bo_prediction {
     double *low;  /**< regression: lower ends of intervals, at most the mean; rows x outputs */
     double *high; /**< regression: upper ends of intervals, at least the mean; rows x outputs */
     double level; /**< the probability of the intervals, above 0 and below 1 (default: 0.95) */
-    /** regression: standard deviations, including noise: the width of the 95% interval divided by 2 * 1.96, whatever
-     * `level` is; rows x outputs */
+    /** regression: standard deviations, including noise: the width of the 95% interval divided by 2 * 1.96, independent
+     * of `level`; rows x outputs */
     double *std;
     int *classes; /**< classification: the class with the largest score, one index per row */
     /** classification: calibrated probabilities, which add up to 1 in each row; rows x classes */
@@ -249,13 +249,13 @@ typedef struct bo_prediction {
 
 /** Predicts rows.
  *
- * All results of a call come from one pass over the rows. Any machine predicts dense and sparse rows: one that was
- * fitted to dense rows copies a few sparse rows at a time.
+ * All results of a call come from one pass over the rows. Every machine predicts dense and sparse rows. A machine that
+ * was fitted to dense rows converts sparse rows in small blocks.
  *
  * @param context   the context; progress is reported as "predicting"
  * @param machine   the machine
- * @param inputs rows like those of the fit, or numbers of the table as they are if the machine was loaded without a
- *     schema (see above: rows to predict)
+ * @param inputs rows in the format of the training rows, or the unmodified numbers of the table if the machine was
+ * loaded without a schema (see above: rows to predict)
  * @param out       where the results are written; at least one array
  * @return BO_OK; BO_INVALID if an input is not finite, the rows do not have the columns of the fit, or `level` is not
  *     between 0 and 1; BO_UNSUPPORTED if standard deviations or intervals are requested from a classifier or from a
@@ -283,10 +283,10 @@ typedef struct bo_fit_report {
     bo_draw draw;                /**< the draw */
     double gamma;                /**< γ used */
     double lambda;               /**< λ used */
-    bo_gram_precision precision; /**< precision of the Gram matrix; FLOAT32 if there is none */
+    bo_gram_precision precision; /**< precision of the Gram matrix; FLOAT32 if there is no such matrix */
     double spectrum;             /**< largest eigenvalue of the Gram matrix, estimated */
     double search_seconds;       /**< seconds to choose γ and λ; NAN if the machine was read from a file */
-    double fit_seconds;          /**< seconds of everything else; NAN likewise */
+    double fit_seconds;          /**< seconds of all other steps; NAN if the machine was read from a file */
     /** Root mean square error of the chosen γ and λ on rows left out, in units of the standard deviation of the targets
      * (for classes: of the ±1 scores); NAN if nothing was searched. */
     double search_score;
@@ -300,7 +300,7 @@ typedef struct bo_fit_report {
      *
      * The validation error is in the units of the data. It is measured on leave-one-out predictions of training rows
      * (ridge with the PRIMAL and DUAL solvers) or on rows set aside (CG, SGD, ADAM, logistic). The same rows choose λ,
-     * so that only a test on other rows is a final measure. */
+     * so that only an evaluation on other rows is unbiased. */
     size_t validation_rows;
     double validation_rmse;          /**< regression: `rmse` of bo_metrics_summary */
     double validation_r2;            /**< regression: `r2` of bo_metrics_summary */
@@ -311,9 +311,9 @@ typedef struct bo_fit_report {
     double weight_variance;          /**< NNGP, NTK: σ_w² */
     double bias_variance;            /**< NNGP, NTK: σ_b² */
     bo_metric_choice metric;         /**< the metric: NONE, DIAGONAL or LEARN */
-    int metric_iterations;           /**< number of times that the metric was learned anew */
+    int metric_iterations;           /**< number of iterations that learned the metric */
     size_t members;                  /**< machines whose predictions are averaged; 0 or 1: one */
-    bo_target_scale target_scale;    /**< regression: LINEAR or LOG; with LOG, `noise_std` is that of the logarithms */
+    bo_target_scale target_scale;    /**< regression: LINEAR or LOG; with LOG, `noise_std` refers to the logarithms */
     const double *beta; /**< coefficients β in the units of the targets, or of their logarithms; features x outputs */
 } bo_fit_report;
 
@@ -329,11 +329,11 @@ BO_API const bo_fit_report *bo_machine_report(const bo_machine *machine);
 /** Writes a machine to a safetensors file.
  *
  * For a regression fitted by DUAL the file includes the training rows, which standard deviations need. With an exact
- * kernel (function SECTIONS) it includes them always, because predictions need them.
+ * kernel (function SECTIONS) it always includes them, because predictions need them.
  *
- * With the schema of the rows of the fit, `bochner predict` and bo_data_load() read new tables as the machine needs
- * them. Without one, columns are taken as they are: if bo_samples.schema of the fit had origins, the file makes the
- * machine subtract them.
+ * With the schema of the rows of the fit, `bochner predict` and bo_data_load() convert new tables as the machine
+ * requires. Without a schema, columns are not converted: if bo_samples.schema of the fit had origins, the loaded
+ * machine subtracts them.
  *
  * @param context   the context
  * @param machine   the machine
@@ -346,8 +346,8 @@ BO_API bo_status bo_machine_save(bo_context *context, const bo_machine *machine,
 
 /** Reads a machine from a file.
  *
- * If the caller takes the schema, rows to predict are those that are read with it. If not (`schema` is NULL), they are
- * the numbers of the table as they are: the machine subtracts the origins of the stored schema.
+ * If the caller requests the schema, rows to predict must be read with it. If `schema` is NULL, they are the unmodified
+ * numbers of the table, and the machine subtracts the origins of the stored schema.
  *
  * @param context       the context
  * @param source        the file
@@ -392,11 +392,11 @@ typedef struct bo_fit_shape {
     size_t rows;          /**< number of rows */
     size_t dim;           /**< number of input columns */
     size_t outputs;       /**< number of classes or targets */
-    size_t nonzeros;      /**< sparse rows: number of their numbers; 0: dense rows */
+    size_t nonzeros;      /**< sparse rows: number of stored values; 0: dense rows */
     uint64_t reserved[4]; /**< must be zero */
 } bo_fit_shape;
 
-/** The cost of a fit and the choices that the defaults lead to. */
+/** The cost of a fit and the settings that the defaults select. */
 typedef struct bo_fit_cost {
     size_t features;        /**< length of φ(x) */
     bo_loss loss;           /**< the loss that AUTO selects */
@@ -420,8 +420,8 @@ typedef struct bo_fit_cost {
  * @param desc       the settings; `task` distinguishes classes from numbers
  * @param shape      the size of the data
  * @param[out] out   the cost
- * @return as bo_machine_fit(); BO_MEMORY if the fit needs more memory than `desc->memory` (the message has both, and
- *     what sets the limit)
+ * @return as bo_machine_fit(); BO_MEMORY if the fit needs more memory than `desc->memory` (the message contains both
+ * and the source of the limit)
  */
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
                                      bo_fit_cost *out);
@@ -435,8 +435,8 @@ typedef struct bo_fitting bo_fitting;
 /** Starts a fit from a stream.
  *
  * γ, the scaling and the candidates for λ are chosen from the sample: a uniform sample of the rows that will be added
- * (experimental: bo_table_sample()); 10000 rows are a good size. The rows of the sample are not fitted themselves: the
- * stream will contain them again.
+ * (experimental: bo_table_sample()); 10000 rows are a good size. The fit does not include the rows of the sample,
+ * because the stream contains them again.
  *
  * @param context    the context
  * @param desc       the settings
@@ -470,7 +470,7 @@ BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const 
  * @param context           the context
  * @param[in,out] fitting   the fitting
  * @param[out] out          the machine; release it with bo_machine_destroy()
- * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting is that of an embedding; BO_NUMERIC if the
+ * @return BO_OK; BO_INVALID if fewer than 2 rows were added, or the fitting belongs to an embedding; BO_NUMERIC if the
  *     system cannot be solved
  */
 BO_API bo_status bo_fitting_finish(bo_context *context, bo_fitting *fitting, bo_machine **out);
@@ -490,11 +490,11 @@ BO_API bo_status bo_fitting_merge(bo_context *context, bo_fitting *fitting, cons
 
 /** Computes the gradients of the predictions by the scaled inputs, ∂f_t/∂s_j at s(x), before the metric.
  *
- * The unit is that of the target (class scores for classification) per unit of the *scaled* input: per standard
- * deviation of the column with the scaling COLUMNS, where it is the derivative by the column times its standard
- * deviation. Rows whose scaled inputs are clipped have the gradient at the bound. Columns that were constant in the fit
- * have gradient 0. The rounding of features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members),
- * so are gradients, each by the scaled inputs of its machine.
+ * The unit is the unit of the target (class scores for classification) per unit of the *scaled* input. With the scaling
+ * COLUMNS this is per standard deviation of the column: the derivative by the column times its standard deviation. Rows
+ * whose scaled inputs are clipped have the gradient at the bound. Columns that were constant in the fit have gradient
+ * 0. The rounding of features to 8 bits is ignored. If predictions are averaged (bo_fit_report.members), gradients are
+ * averaged as well, each with respect to the scaled inputs of its machine.
  *
  * @param context          the context; progress is reported as "gradients"
  * @param machine          the machine
@@ -514,7 +514,7 @@ BO_API bo_status bo_machine_gradients(bo_context *context, const bo_machine *mac
  * @param context           the context
  * @param[in,out] fitting   the fitting of this rank
  * @param collective        the parallel job
- * @return BO_OK; the status of `collective->sum` if it fails; BO_INVALID if the fitting is that of an embedding
+ * @return BO_OK; the status of `collective->sum` if it fails; BO_INVALID if the fitting belongs to an embedding
  */
 BO_API bo_status bo_fitting_reduce(bo_context *context, bo_fitting *fitting, const bo_collective *collective);
 

@@ -3,16 +3,19 @@
  *
  *     bo_metrics *metrics;
  *     bo_metrics_create(context, &(bo_metrics_desc){.targets = 1, .has_std = true}, &metrics);
- *     bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = rows, .y = y, .mean = mean, .std = std});  // for
- * each block bo_metrics_summary figures; bo_metrics_report(metrics, &figures); printf("RMSE %g, R2 %g\n", figures.rmse,
- * figures.r2); bo_metrics_destroy(metrics);
+ *     // for each block
+ *     bo_metrics_add(context, metrics, &(bo_metrics_rows){.rows = rows, .y = y, .mean = mean, .std = std});
+ *     bo_metrics_summary summary;
+ *     bo_metrics_report(metrics, &summary);
+ *     printf("RMSE %g, R2 %g\n", summary.rmse, summary.r2);
+ *     bo_metrics_destroy(metrics);
  *
  * For a kernel machine, bo_machine_create_metrics() and bo_machine_evaluate() of machines.h do this in two calls.
- * bo_metrics_measure() returns any figure by its name, with its standard error.
+ * bo_metrics_measure() returns a single score with its standard error.
  *
  * Memory does not grow with the number of rows. Sums are exact. What needs all rows (the median, the AUC, ROC curves)
- * is exact up to `points` rows; from then on the median is that of a sample, and the AUC is computed from bins, with a
- * bound of its error.
+ * is exact up to `points` rows; beyond that, the median is computed from a sample, and the AUC from bins, with a bound
+ * of its error.
  *
  * **Ownership.** The caller destroys a bo_metrics. **Threads.** Adding needs exclusive access; the results may be read
  * from several threads at once.
@@ -34,7 +37,7 @@ typedef struct bo_metrics_desc {
     size_t classes; /**< classification: number of classes */
     bool has_std;   /**< regression: predictions have standard deviations */
     /** Regression: number of predictions to keep, for a plot and the median error. Classification: number of rows whose
-     * probabilities are kept for the AUC and ROC curves. 0: none; these figures are then not available. */
+     * probabilities are kept for the AUC and ROC curves. 0: none are kept, and these scores are not available. */
     size_t points;
     const char *const *labels; /**< names of the classes, for reports; must outlive the metrics; or NULL */
     uint64_t reserved[4];      /**< must be zero */
@@ -87,7 +90,7 @@ BO_API bo_status bo_metrics_add(bo_context *context, bo_metrics *metrics, const 
 /** The number of parts of the predictions, from the smallest to the largest, whose coverage is measured. */
 #define BO_COVERAGE_PARTS 5
 
-/** Figures of all rows. A figure that does not apply, or for which no row was added, is NAN. */
+/** Scores of all rows. A score that does not apply, or for which no row was added, is NAN. */
 typedef struct bo_metrics_summary {
     double rmse; /**< regression: root mean square error over all targets */
     double r2;   /**< regression: R², the mean over the targets */
@@ -97,21 +100,21 @@ typedef struct bo_metrics_summary {
      * rows.
      *
      * The rows are ordered by their predictions, separately for each target. Beyond 16384 rows (fewer with more than 64
-     * targets) the fractions are those of a uniform sample of the rows. */
+     * targets) the fractions are computed from a uniform sample of the rows. */
     double coverage_parts[BO_COVERAGE_PARTS];
     double accuracy;      /**< classification: fraction of rows whose class was predicted correctly, in [0, 1] */
     double log_loss;      /**< classification: mean negative log-likelihood of the true classes, in nats */
     uint64_t reserved[4]; /**< zero */
 } bo_metrics_summary;
 
-/** Computes the figures of all rows.
+/** Computes the scores of all rows.
  *
  * @param metrics    the metrics
- * @param[out] out   the figures
+ * @param[out] out   the scores
  */
 BO_API void bo_metrics_report(const bo_metrics *metrics, bo_metrics_summary *out);
 
-/** A figure of the quality of predictions. */
+/** A measure of the quality of predictions. */
 typedef enum bo_score {
     BO_SCORE_RMSE = 0,         /**< regression: root mean square error over all targets */
     BO_SCORE_R2 = 1,           /**< regression: R², the mean over the targets */
@@ -122,7 +125,7 @@ typedef enum bo_score {
     BO_SCORE_LOG_LOSS = 6,     /**< classification: mean negative log-likelihood of the true classes, in nats */
     /** Classification: area under the ROC curve, the probability that a row of the class has a higher score than a row
      * of another class, where ties count half. Two classes: of the second class. More: the mean over the classes, each
-     * against the others; classes without rows are left out. */
+     * against all other classes; classes without rows are left out. */
     BO_SCORE_AUC = 7,
     /** Classification: mean squared difference of probabilities and outcomes (Brier 1950). Two classes: of the
      * probability of one class; more: summed over the classes. */
@@ -133,13 +136,13 @@ typedef enum bo_score {
     BO_SCORE_CALIBRATION = 10
 } bo_score;
 
-/** A figure with its uncertainty. */
+/** A score with its uncertainty. */
 typedef struct bo_measure {
-    double value; /**< the figure; NAN if it does not apply or was not accumulated */
+    double value; /**< the score; NAN if it does not apply or was not accumulated */
     /** The standard error that results from the finite number of rows, if rows are independent; NAN if it is not known.
      * RMSE: by the delta method; AUC of two classes: DeLong et al. 1988; means and fractions: σ/√n. */
     double error;
-    double bound; /**< AUC: a bound of |value - exact value|, 0 if all rows were kept; other figures: 0 */
+    double bound; /**< AUC: a bound of |value - exact value|, 0 if all rows were kept; other scores: 0 */
 } bo_measure;
 
 /* ==== Advanced ==================================================================================================== */
@@ -147,7 +150,7 @@ typedef struct bo_measure {
 /** Half the width of a 95% interval in standard deviations: Φ⁻¹(0.975). */
 #define BO_INTERVAL_95 1.959963984540054
 
-/** Figures of one target. A figure is NAN if no row was added. */
+/** Scores of one target. A score is NAN if no row was added. */
 typedef struct bo_target_scores {
     double rmse;          /**< root mean square error */
     double mae;           /**< mean absolute error */
@@ -156,21 +159,21 @@ typedef struct bo_target_scores {
     uint64_t reserved[4]; /**< zero */
 } bo_target_scores;
 
-/** Computes the figures of one target.
+/** Computes the scores of one target.
  *
  * @param metrics    the metrics of a regression
  * @param index      the target
- * @param[out] out   the figures
+ * @param[out] out   the scores
  * @return false if there is no such target
  */
 BO_API bool bo_metrics_target(const bo_metrics *metrics, size_t index, bo_target_scores *out);
 
-/** Figures of one class against the others. */
+/** Scores of one class against all other classes. */
 typedef struct bo_class_scores {
     uint64_t rows;      /**< rows of the class */
     uint64_t predicted; /**< rows that were predicted as the class */
     double precision;   /**< fraction of the predicted rows that are rows of the class; NAN without predicted rows */
-    double recall;      /**< fraction of the rows of the class that were predicted as such; NAN without rows */
+    double recall;      /**< fraction of the rows of the class that were predicted as the class; NAN without rows */
     double f1;          /**< harmonic mean of precision and recall; NAN without rows and predicted rows */
     double auc;         /**< area under the ROC curve; NAN if it is not available */
     double auc_error;   /**< its standard error */
@@ -185,8 +188,8 @@ typedef struct bo_running {
 /** The number of bins of predicted probabilities. */
 #define BO_CALIBRATION_BINS 20
 
-/** The rows whose predicted probability is in one of BO_CALIBRATION_BINS equal parts of [0, 1]. The probability is that
- * of the second class if there are two classes, otherwise that of the predicted class. */
+/** The rows whose predicted probability is in one of BO_CALIBRATION_BINS equal parts of [0, 1]. With two classes it is
+ * the probability of the second class, otherwise the probability of the predicted class. */
 typedef struct bo_calibration_bin {
     uint64_t rows;      /**< number of rows */
     uint64_t outcomes;  /**< number of rows of that class */
@@ -219,7 +222,7 @@ struct bo_metrics {
     uint64_t right;       /**< classification: number of rows predicted correctly */
     uint64_t *confusion;  /**< classification: classes x classes; row: true class, column: predicted class */
     double log_loss;      /**< classification: Σ -log p(truth) */
-    /** Regression: number of entries in the three arrays below. They hold the first target: all rows up to
+    /** Regression: number of entries in the three arrays below. They describe the first target: all rows up to
      * `desc.points`, then a uniform sample. */
     size_t points;
     double *truth;     /**< true values */
@@ -241,22 +244,22 @@ struct bo_metrics {
 
 #ifdef BO_EXPERIMENTAL
 
-/** Computes a figure.
+/** Computes a score.
  *
  * @param context    the context
  * @param metrics    the metrics
  * @param score      the score
  * @param[out] out   its value and uncertainty
- * @return BO_OK, also if the figure does not apply; BO_INVALID if there is no such figure; BO_MEMORY
+ * @return BO_OK, also if the score does not apply; BO_INVALID if there is no such score; BO_MEMORY
  */
 BO_API bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_score score, bo_measure *out);
 
-/** Computes the figures of one class.
+/** Computes the scores of one class.
  *
  * @param context    the context
  * @param metrics    the metrics of a classification
  * @param index      the class
- * @param[out] out   the figures
+ * @param[out] out   the scores
  * @return BO_OK; BO_INVALID if there is no such class; BO_MEMORY
  */
 BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_t index, bo_class_scores *out);
@@ -264,7 +267,7 @@ BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics
 /** Computes the ROC curve of one class: the fractions of the other rows and of the rows of the class whose scores
  * exceed a threshold, for falling thresholds.
  *
- * The curve starts at (0, 0) and ends at (1, 1). Points between two others on one line are left out. If more than
+ * The curve starts at (0, 0) and ends at (1, 1). Points on a line between two other points are left out. If more than
  * `max_points` points remain, some are left out evenly.
  *
  * @param context            the context
@@ -279,7 +282,7 @@ BO_API bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics
 BO_API bo_status bo_metrics_roc(bo_context *context, const bo_metrics *metrics, size_t index, size_t max_points,
                                 double *false_rates, double *true_rates, size_t *count);
 
-/** Returns whether a larger value of a figure is better.
+/** Returns whether a larger value of a score is better.
  *
  * @param score   the score
  * @return true for R², accuracy, AUC and F1; false for errors, losses and the coverage, which is best at 0.95

@@ -130,11 +130,10 @@ static bo_status check_gradients(bo_context *context, const bo_features *f, bool
                        f->desc.function == BO_FUNCTION_CUSTOM ? " (custom_backward is NULL, or float64 was requested)"
                                                               : "");
     if (ldx < dim || (has_dx && lddx < dim) || lddz < f->desc.features)
-        return bo_fail(
-            context, BO_INVALID,
-            "gradients of features: strides of x and dx must be at least dim = %zu, found %zu and %zu; that of "
-            "dz at least features = %zu, found %zu",
-            dim, ldx, lddx, f->desc.features, lddz);
+        return bo_fail(context, BO_INVALID,
+                       "gradients of features: strides of x and dx must be at least dim = %zu, found %zu and %zu; "
+                       "the stride of dz must be at least features = %zu, found %zu",
+                       dim, ldx, lddx, f->desc.features, lddz);
     if (has_scales && f->landmarks)
         return bo_fail(context, BO_UNSUPPORTED,
                        "gradients with respect to length scales are not available for function landmarks: they would "

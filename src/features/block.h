@@ -17,7 +17,7 @@ bool bo_features_nonnegative(const bo_features *features);
 bool bo_features_closed(const bo_features *features);
 /* True if bo_features_block_backward may be called. False: CUSTOM without custom_backward. */
 bool bo_features_differentiable(const bo_features *features);
-/* Returns the factor s of u = s w·t: B for OPRF, else 1. */
+/* Returns the factor s of u = s w·t: B for OPRF, otherwise 1. */
 double bo_features_argument_scale(const bo_features *features);
 
 /* Sets the precision of w·x and of its gradient (default: FLOAT32). */
@@ -25,7 +25,7 @@ bo_status bo_features_set_precision(bo_context *context, bo_features *features, 
 
 /* Returns the bytes of scratch memory for either function below on up to `rows` rows, a multiple of 64. */
 size_t bo_features_block_bytes(const bo_features *features, size_t rows);
-/* Computes φ(x_r) = exp(log_scale[r]) z_r. For scaled maps the largest |z_ri| is near 1/√features; for others
+/* Computes φ(x_r) = exp(log_scale[r]) z_r. For scaled maps the largest |z_ri| is near 1/√features; for other maps
  * log_scale[r] = 0. The result of a row depends only on that row, not on `rows`. */
 void bo_features_block(const bo_features *features, size_t rows, const float *x, size_t ldx, float *z, size_t ldz,
                        float *log_scale, void *scratch);
@@ -42,8 +42,8 @@ size_t bo_features_forward_bytes(const bo_features *features, size_t rows);
 
 /* ---- float64 ----------------------------------------------------------------------------------------------------- */
 
-/* The plain reference of the two block functions, with the same log scales up to rounding. Rows are dense; w is that of
- * bo_features_dense_f64. */
+/* The plain reference of the two block functions, with the same log scales up to rounding. Rows are dense; w is the
+ * output of bo_features_dense_f64. */
 
 /* Writes the frequencies as a dense matrix in double, frequencies x dim, also for HADAMARD. */
 bo_status bo_features_dense_f64(bo_context *context, const bo_features *features, double *w);

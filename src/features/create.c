@@ -164,8 +164,8 @@ static bo_status log_weights(bo_context *context, const bo_features *features, c
     return BO_OK;
 }
 
-/* Exponential functions add A|w|² and the logarithm of the weight to u; the others multiply by the weight. Existing
- * arrays are replaced only after the last step that can fail. */
+/* Exponential functions add A|w|² and the logarithm of the weight to u; other functions multiply by the weight.
+ * Existing arrays are replaced only after the last step that can fail. */
 static bo_status pack_with_offsets(bo_context *context, bo_features *features)
 {
     size_t m = features->frequencies, dim = features->desc.dim;
@@ -230,7 +230,7 @@ static void warn_of_unusual_settings(bo_context *context, const bo_features_desc
                bo_function_name(desc->function));
 }
 
-/* Landmarks are chosen by their own function. */
+/* The choice of landmarks has a separate function. */
 static bool needs_selection(const bo_features_desc *desc)
 {
     if (desc->sampling == BO_SAMPLING_DRAWN || desc->function == BO_FUNCTION_LANDMARKS) return false;

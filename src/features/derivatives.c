@@ -1,5 +1,5 @@
 /* Derivatives of the kernels in closed form with respect to the members of a pair, where they are not 0. Kernels that
- * are not differentiable at x = y (Matérn 1/2, Laplacian, NTK of ReLU networks) have slope 0 there. */
+ * are not differentiable at x = y (Matérn 1/2, Laplacian, NTK of ReLU networks) have derivative 0 there. */
 #include <math.h>
 #include "internal.h"
 

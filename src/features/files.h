@@ -5,7 +5,7 @@
 #include <bochner/features.h>
 #include "../io/tensors.h"
 
-/* Fills `tensors` (space for BO_FEATURES_TENSORS) and one metadata value, JSON text to be freed with bo_free. The
+/* Fills `tensors` (capacity BO_FEATURES_TENSORS) and one metadata value, JSON text to be freed with bo_free. The
  * tensors point into `features` or into *owned (freed with bo_free). */
 enum { BO_FEATURES_TENSORS = 10 };
 bo_status bo_features_pack(bo_context *context, const bo_features *features, bo_file_tensor *tensors, size_t *count,

@@ -4,7 +4,8 @@
 
 #include <bochner/features.h>
 
-/* BO_INVALID unless the rows have `dim` columns. `like` says in messages whose columns they are: ", as in the fit" or
+/* BO_INVALID unless the rows have `dim` columns. `like` names the origin of the columns in messages: ", as in the fit"
+ * or
  * "". */
 bo_status bo_check_inputs(bo_context *context, const bo_inputs *inputs, size_t dim, const char *like);
 static inline size_t bo_inputs_rows(const bo_inputs *inputs)

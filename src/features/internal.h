@@ -44,8 +44,7 @@ typedef enum bo_form {
     BO_FORM_COSH,     /* dot, which is Σ 2 cosh(t_j + t'_j) for this form */
     BO_FORM_BOTH,     /* dot, norm_x, norm_y, distance2 */
     BO_FORM_NONE,     /* no closed form */
-    /* kernels defined by their features: rows are lifted first (bo_lift), dot and the sums are those of the lifted
-     * rows */
+    /* kernels defined by their features: rows are lifted first (bo_lift), dot and the sums refer to the lifted rows */
     BO_FORM_ELU,       /* elu(t) + 1 */
     BO_FORM_RECTIFIER, /* max(t, 0) */
     BO_FORM_SIGNS      /* [e^{t - top}, e^{-t - top}]: twice as long */
@@ -114,8 +113,8 @@ static inline bool bo_kernel_of_networks(bo_kernel kernel)
     return kernel == BO_KERNEL_NNGP || kernel == BO_KERNEL_NTK;
 }
 
-/* Lifts a coordinate t of a row with max |t| = top. `other` receives its second column if the form has one, else 0.
- * Forms without a lift return t. */
+/* Lifts a coordinate t of a row with max |t| = top. `other` receives its second column if the form has one, otherwise
+ * 0. Forms without a lift return t. */
 double bo_lift(bo_form form, double t, double top, double *other);
 static inline size_t bo_lifted_columns(bo_form form, size_t dim)
 {
@@ -125,7 +124,8 @@ static inline bool bo_form_is_lifted(bo_form form)
 {
     return form == BO_FORM_ELU || form == BO_FORM_RECTIFIER || form == BO_FORM_SIGNS;
 }
-/* True if inner products of (lifted) rows, their norms and sums are computed first; the others need pairs of rows. */
+/* True if inner products of (lifted) rows, their norms and sums are computed first; the other kernels need pairs of
+ * rows. */
 static inline bool bo_form_of_products(bo_form form)
 {
     return form == BO_FORM_DOT || form == BO_FORM_BOTH || bo_form_is_lifted(form);
@@ -179,7 +179,7 @@ extern const bo_draw_definition bo_draw_iid, bo_draw_orthogonal, bo_draw_hadamar
 bo_status bo_draw_progress(bo_context *context, const bo_draw_request *request, size_t first, size_t *last_report);
 /* Returns scale √V χ_d: the norm of one frequency of a radial spectrum in d dimensions. */
 double bo_radial_norm(const bo_draw_request *request, size_t dim, bo_rng *rng);
-/* Fills rows with iid standard normals in double. Each row has its own random stream, so that threads can share the
+/* Fills rows with iid standard normals in double. Each row has a separate random stream, so that threads can share the
  * work. */
 void bo_fill_normal(bo_context *context, const char *purpose, uint64_t seed, uint64_t first, size_t rows,
                     size_t columns, double *out);
@@ -338,9 +338,9 @@ struct bo_features {
     double *offset;    /* exponential functions: added to u; NULL: 0 */
     float *offset_f32;
     float *bias;    /* COSBIAS: one per frequency */
-    double u_scale; /* B of OPRF, else 1 */
-    double oprf_a;  /* A of OPRF, else 0 */
-    double log_d;   /* log D of OPRF, else 0 */
+    double u_scale; /* B of OPRF, otherwise 1 */
+    double oprf_a;  /* A of OPRF, otherwise 0 */
+    double log_d;   /* log D of OPRF, otherwise 0 */
     bo_hadamard hadamard;
     bo_sketch *sketch;
     bo_selftensor *selftensor;

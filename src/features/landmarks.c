@@ -1,11 +1,12 @@
 /* The landmarks of the Nyström method: m rows Z of a sample, chosen uniformly without repetition or by ridge leverage
  * scores, and the factor W of φ(x) = W k(Z, x) with WᵀW = (K + ε diag K)⁻¹, K the kernel matrix of Z: W is the inverse
  * of a Cholesky factor. Then φ(x)·φ(y) = k(x, Z) (K + ε diag K)⁻¹ k(Z, y) (Williams and Seeger 2001). A landmark that
- * the others explain up to 1e-6 is dropped (equal rows, kernels of low rank): W would be too large for float32, and the
- * kernel would hardly change. ε = 1e-9 covers the rounding of the factorization.
+ * the other landmarks explain up to 1e-6 is dropped (equal rows, kernels of low rank): W would be too large for
+ * float32, and the change of the kernel is negligible. ε = 1e-9 covers the rounding of the factorization.
  *
- * The leverage score of row i of a sample of n rows is [K (K + λI)⁻¹]_ii, K now that of the sample. It is estimated
- * with a uniform pilot sample J of p rows (Alaoui and Mahoney 2015; Rudi et al. 2018, arXiv 1810.13258):
+ * The leverage score of row i of a sample of n rows is [K (K + λI)⁻¹]_ii, where K is the kernel matrix of the sample.
+ * It is estimated with a uniform pilot sample J of p rows (Alaoui and Mahoney 2015; Rudi et al. 2018, arXiv
+ * 1810.13258):
  *
  *     score_i = (k_ii - k_iJ (K_JJ + λ p/n I)⁻¹ k_Ji) / λ,   at most 1. */
 #include <math.h>
@@ -159,7 +160,7 @@ static bo_status choose(bo_context *context, bo_features *f)
 
 /* ---- the factor -------------------------------------------------------------------------------------------------- */
 
-/* Computes L with L Lᵀ = K + ε diag K, in the place of K; diagonal receives that of K. */
+/* Computes L with L Lᵀ = K + ε diag K, in the place of K; `diagonal` receives the diagonal of K. */
 static bo_status factorize(bo_context *context, const bo_features *f, double jitter, double *k, double *diagonal)
 {
     const bo_landmarks *l = f->landmarks;
@@ -186,8 +187,8 @@ static bo_status factorize_safely(bo_context *context, const bo_features *f, dou
     return status == BO_NUMERIC ? factorize(context, f, large_jitter, k, diagonal) : status;
 }
 
-/* Drops the landmarks that those before them explain up to a part `negligible` of k(z, z). Returns whether there were
- * any. */
+/* Drops the landmarks that earlier landmarks explain up to a fraction `negligible` of k(z, z). Returns true if any were
+ * dropped. */
 static bool drop_explained(bo_features *f, const double *factor, const double *diagonal)
 {
     bo_landmarks *l = f->landmarks;

@@ -124,7 +124,7 @@ double bo_features_choice_variance(const bo_features *f, const float *zx, const 
     return fmax(0, squares - sum * sum / (double)m) * (double)m / (double)(m - 1);
 }
 
-/* The candidates themselves estimate the kernel with the variance of as many frequencies as were drawn. */
+/* An estimate from all candidates has the variance of as many frequencies as were drawn. */
 double bo_features_candidate_variance(const bo_features *f, const float *x, const float *y)
 {
     if (!f->function->variance) return NAN;

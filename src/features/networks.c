@@ -17,7 +17,7 @@ typedef struct layer {
     double a, b, d;
 } layer;
 
-/* E[act(u) act(v)] through its variances and that of its difference, and E[act'(u) act'(v)]. */
+/* E[act(u) act(v)] through the variances of u, v and u - v, and E[act'(u) act'(v)]. */
 typedef struct moments {
     layer f;
     double slope;

@@ -29,8 +29,8 @@ bo_status bo_features_like(bo_context *context, const bo_features *features, con
 /* Swaps the contents of two maps; their owners stay. */
 void bo_features_exchange(bo_features *a, bo_features *b);
 
-/* Turns the map into the one that bo_features_create would have created with this seed, drawn from its proposal if it
- * has one. Refused for resampled frequencies, since the sample is not kept. */
+/* Replaces the map by the map that bo_features_create would create with this seed, drawn from its proposal if it has
+ * one. Refused for resampled frequencies, since the sample is not kept. */
 bo_status bo_features_redraw(bo_context *context, bo_features *features, uint64_t seed);
 
 /* For POSITIVE features of SOFTMAX with dense frequencies: replaces the frequencies of the map's seed by R w₀ ~ N(0, R

@@ -12,7 +12,7 @@
  *
  * One twentieth of the probability is uniform, so that no weight exceeds √20 and no frequency with low energy on the
  * sample is lost for other inputs. The choice is systematic: counts are m q_i rounded up or down, which makes the error
- * smaller than that of independent choices. */
+ * smaller than the error of independent choices. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Gradients of sums of sections of a kernel. Kernels of differences are differentiated in float32 by kernel_block.c,
- * the others in float64 by their slopes (derivatives.c). */
+ * other kernels in float64 by their derivatives (derivatives.c). */
 #include <math.h>
 #include "internal.h"
 #include "kernel_block.h"

@@ -1,4 +1,4 @@
-/* Features of sparse rows. The projection multiplies only the numbers that are not 0: a task computes some frequencies
+/* Features of sparse rows. The projection multiplies only the nonzero values: a task computes some frequencies
  * of all rows, so that their parts of w are read once. */
 #include "../base/trace.h"
 #include "../io/sparse.h"
@@ -10,7 +10,7 @@ enum { FREQUENCIES = BO_SIZE(16, 2) };
 typedef struct sparse_job {
     const bo_features *features;
     const bo_sparse *x;
-    const float *value; /* the numbers of x, times the factors of their columns */
+    const float *value; /* the nonzero values of x, times the factors of their columns */
     float *z;
     size_t ldz;
 } sparse_job;

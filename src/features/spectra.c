@@ -10,8 +10,8 @@
 
 /* ---- quantiles of the Gamma distribution ------------------------------------------------------------------------- */
 
-/* Returns the regularized lower incomplete gamma function P(a, x): the series for x < a + 1, else Lentz's continued
- * fraction. */
+/* Returns the regularized lower incomplete gamma function P(a, x): the series for x < a + 1, otherwise Lentz's
+ * continued fraction. */
 static double gamma_probability(double a, double x)
 {
     int sign; /* lgamma would write the sign to a global variable, which threads share */

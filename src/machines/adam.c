@@ -1,12 +1,12 @@
 /* Adam (Kingma and Ba 2015) on ½ Σ w|f(x) - y|²/n for f = β·(φ - center) + mean, from β = 0.
  *
- * A step of Adam moves every coefficient by about the same amount, whatever the size of its gradient. To first order,
- * and without momentum, it changes f(x) by -η Σ_p φ_p(x) sign(Σ_i r_i φ_p(x_i)), r the residuals. With features of size
- * 1/√R and η = c / Σ_p |φ_p| this sum has a limit as R → ∞, which is not a kernel of x and x_i: it is not linear in the
- * residuals. With φ = gradients of a wide network (function network, kernel ntk) it is the infinite-width limit of that
- * network trained by Adam in the tangent parametrization. The size of a step c and the number of steps, after which the
- * rate has decreased linearly to 0, take the place of λ. They are chosen on a fifth of the rows, and then all rows are
- * fitted. */
+ * A step of Adam moves every coefficient by about the same amount, independent of the magnitude of its gradient. To
+ * first order, and without momentum, it changes f(x) by -η Σ_p φ_p(x) sign(Σ_i r_i φ_p(x_i)), r the residuals. With
+ * features of size 1/√R and η = c / Σ_p |φ_p| this sum has a limit as R → ∞, which is not a kernel of x and x_i: it is
+ * not linear in the residuals. With φ = gradients of a wide network (function network, kernel ntk) it is the
+ * infinite-width limit of that network trained by Adam in the tangent parametrization. The step size c and the number
+ * of steps replace λ as the regularization; the rate decreases linearly to 0. Both are chosen by the error on a fifth
+ * of the rows, and then all rows are fitted. */
 #include "../features/enums.h"
 #include "passes.h"
 #include "../math/linalg.h"
@@ -26,7 +26,7 @@ typedef struct adam {
     float *z, *scores, *gradient;
     float *beta, *first, *second; /* coefficients and their moments */
     size_t *order;
-    void *workspace; /* of the products */
+    void *workspace; /* scratch of the products */
 } adam;
 
 static void adam_free(adam *a)
@@ -36,7 +36,7 @@ static void adam_free(adam *a)
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) bo_free(blocks[i]);
 }
 
-/* Centers features and multiplies them by √w; rows are order[first…], or first… itself for order NULL. */
+/* Centers features and multiplies them by √w; rows are order[first…], or first… if order is NULL. */
 static void center(const adam *a, size_t rows, const size_t *order, size_t first, float *z)
 {
     for (size_t i = 0; i < rows; i++) {

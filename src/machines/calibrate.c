@@ -160,7 +160,7 @@ void bo_report_validation(bo_fit_report *report, const bo_metrics *metrics)
     report->validation_log_loss = report->classes ? bo_metrics_log_loss(metrics) : NAN;
 }
 
-/* Rows of weight 0 took no part in the fit: dual.c has no left-out error for them. */
+/* Rows of weight 0 were not used in the fit: dual.c has no left-out error for them. */
 static bo_status validate(bo_context *context, bo_machine *machine, const bo_targets *targets,
                           const bo_left_out *left_out)
 {

@@ -7,7 +7,7 @@
  * The preconditioner is the same system for a sample of m rows, P = (n/m) SᵀS + I, inverted by the Woodbury identity:
  * P⁻¹ v = v - Sᵀ ((m/n) I + SSᵀ)⁻¹ S v. It removes the large eigenvalues, which slow CG down.
  *
- * With landmarks, φ(x) = W k(Z, x), the passes use the kernel values k(Z, x) themselves: Zc = Kc Wᵀ, so that a pass
+ * With landmarks, φ(x) = W k(Z, x), the passes use the kernel values k(Z, x) directly: Zc = Kc Wᵀ, so that a pass
  * takes n R instead of n R² operations. The sample is the landmarks, and P, an R x R matrix, is factorized (FALKON:
  * Rudi, Carratino and Rosasco 2017, arXiv 1705.10958). The machine has the coefficients α = Wᵀβ of kernel values. */
 #include "passes.h"
@@ -20,15 +20,15 @@
 
 enum { SAMPLE_ROWS = 1024, MAX_ITERATIONS = 200, MAX_HELD_OUT = 4096 };
 static const double tolerance = 1e-5; /* of the residual; the products are float32 */
-/* Part of the memory of a fit for the kernel values of all rows with the landmarks, which else are computed in every
- * pass. */
+/* Fraction of the memory of a fit for caching the kernel values of all rows with the landmarks. Without a cache, they
+ * are computed in every pass. */
 static const double kept_share = 0.25;
 
 typedef struct cg {
     bo_context *context;
     const bo_fit_problem *problem;
     size_t n, features, outputs;
-    const bo_features *landmarks; /* the map with W; NULL: the features of the problem are used as they are */
+    const bo_features *landmarks; /* the map with W; NULL: the features of the problem are used unchanged */
     double *center, *root, *mean; /* root_j = D_j^-½ */
     double weight;
     bo_row_pass pass;
@@ -216,7 +216,7 @@ static void sums_task(void *arg, size_t index, int worker)
     }
 }
 
-/* The scores of a block that make up the right-hand side: √w (y - mean). */
+/* The scores of a block for the right-hand side: √w (y - mean). */
 static void target_scores(cg *c, size_t first, size_t rows)
 {
     const bo_samples *samples = c->problem->samples;
@@ -266,7 +266,7 @@ static double inner(const cg *c, const double *a, const double *b, size_t k)
     return sum;
 }
 
-/* Iterates all outputs at once, with separate step lengths. */
+/* Iterates all outputs together, with separate step lengths. */
 static bo_status iterate(cg *c, bo_machine *machine, double *space)
 {
     size_t t = c->outputs, count = c->features * t;

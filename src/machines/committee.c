@@ -2,8 +2,8 @@
  * weights are nonnegative, add up to 1, and minimize the squared error of the mean of the left-out predictions
  * (stacking, Breiman 1996).
  *
- * The first machine leads: it holds the others, and its standard deviations, with the errors of the mean, give the
- * intervals. */
+ * The first machine is the leader: it owns the other members, and the intervals use its standard deviations with the
+ * errors of the mean. */
 #include "internal.h"
 #include "tune.h"
 
@@ -58,7 +58,7 @@ static void find_shares(size_t count, const bo_left_out *left_out, double *share
     minimize(count, products, share);
 }
 
-/* The left-out predictions of the mean, in place of those of the leader. */
+/* Replaces the left-out predictions of the leader by the predictions of the mean. */
 static void mean_predictions(size_t count, const double *share, size_t leader, bo_left_out *left_out)
 {
     bo_left_out *combined = &left_out[leader];

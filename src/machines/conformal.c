@@ -3,8 +3,8 @@
  *
  * For m scores that are exchangeable with the score of a new row, the ⌈(m + 1) p⌉-th smallest is an upper bound with
  * probability at least p (jackknife+, arXiv 1905.02928, with leave-one-out predictions in closed form; split conformal
- * prediction with rows that are held back). Quantiles are taken over windows of rows with similar predictions, so that
- * intervals have the requested coverage for small and for large predictions. */
+ * prediction with held-out rows). Quantiles are taken over windows of rows with similar predictions, so that intervals
+ * have the requested coverage for small and for large predictions. */
 #include "internal.h"
 #include "intervals.h"
 #include "../features/sections.h"
@@ -17,7 +17,8 @@
 enum {
     MAX_ROWS = 4096, /* scores that a machine keeps */
     WINDOW_ROWS =
-        /* at least, if there are as many; both quantiles are estimated from so many, otherwise one for both sides */
+        /* minimum rows of a window, if available. From this number on both quantiles are estimated; with fewer rows one
+           quantile serves both sides */
     200,
     WINDOW_SHARE = 5, /* a window has this part of the rows */
     MAX_FREEDOM = 10, /* of the t distribution beyond the largest score: heavier tails than normal */
@@ -56,7 +57,7 @@ static double upper_quantile(const double *sorted, size_t m, double p, int sides
     return center + (top - center) * fmax(growth, 1);
 }
 
-/* Quantiles of the scores of a window; `space` has room for them. */
+/* Quantiles of the scores of a window; `space` is a buffer for all scores of the window. */
 static void window_quantiles(const double *score, size_t m, double level, double *space, double *low, double *high)
 {
     const bool both = m >= WINDOW_ROWS;

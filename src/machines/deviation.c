@@ -22,7 +22,7 @@
 enum { MAX_KNOTS = 8, ROWS_PER_KNOT = 50, MAX_COLUMNS = 64, ROWS_PER_COLUMN = 16, OUTPUTS_WITH_COLUMNS = 4 };
 /* Penalty of the hat functions, in rows. */
 static const double hat_penalty = 1;
-/* Features must reduce the score of hat functions alone by this part. */
+/* Features must reduce the score of the hat functions without features by this fraction. */
 static const double min_gain = 0.002;
 
 size_t bo_deviation_knots(size_t rows)
@@ -193,8 +193,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* The interval score (Gneiting and Raftery, JASA 102, 2007) of symmetric intervals with leave-one-out deviations
- * exp(trial): the width plus 2/α times the distance of values outside, for α = 0.1; and the quantile is that of the
- * same rows. */
+ * exp(trial): the width plus 2/α times the distance of values outside, for α = 0.1; and the quantile is computed from
+ * the same rows. */
 static double interval_score(scale_fit *f)
 {
     const double alpha = 0.1;
@@ -227,7 +227,7 @@ static bo_status fit_penalized(bo_context *context, scale_fit *f, double column_
     for (size_t i = 0; i < f->rows; i++) {
         double h = 0, r = f->a[i] * exp(-f->eta[i]) - 1;
         for (size_t j = 0; j < size; j++) h += f->solved[j * f->rows + i] * f->solved[j * f->rows + i];
-        h = fmin(h, 0.5); /* an approximation; rows that determine their own deviation are not corrected further */
+        h = fmin(h, 0.5); /* an approximation: rows with leverage near 1 are not corrected further */
         f->trial[i] = f->eta[i] - r * h / (1 - h);
     }
     *score = interval_score(f);

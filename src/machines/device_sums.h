@@ -1,5 +1,5 @@
 /* Sums of outer products of features in the memory of a GPU, and the linear systems with them: gpu/sums.c,
- * gpu/systems.c. All addresses are those of the host. One thread at a time uses the sums. */
+ * gpu/systems.c. All addresses are host addresses. One thread at a time uses the sums. */
 #ifndef BO_MACHINES_DEVICE_SUMS_H
 #define BO_MACHINES_DEVICE_SUMS_H
 
@@ -21,7 +21,7 @@ typedef struct bo_device_sums_desc {
 typedef struct bo_device_rows {
     size_t count;
     const float *x;                /* inputs of the map, stride dim */
-    const bo_features *map;        /* x: that of the sums, or one of its size */
+    const bo_features *map;        /* x: the map of the sums, or a map of the same size */
     const float *z;                /* features, stride `features` */
     const float *weighted_targets; /* count x (outputs + 1): y √w and √w */
     const float *root;             /* √w; NULL: all 1 */

@@ -206,7 +206,8 @@ static void assign_rows(void *arg, size_t index, int worker)
     uint64_t left = drift->left[index];
     float *weights = job->weights + index * job->rows;
     for (size_t i = 0, filled = 0; i < job->rows; i++) {
-        const size_t row = first + i; /* word row % WORDS of block row / WORDS, for any division into calls */
+        const size_t row =
+            first + i; /* output row % OUTPUTS of block row / OUTPUTS, independent of the division into calls */
         if (i == 0 || row >= filled) {
             rng.next = row / OUTPUTS;
             bo_rng_words(&rng, BLOCKS, outputs);

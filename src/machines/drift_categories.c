@@ -1,10 +1,10 @@
 /* The p-value of a column of categories.
  *
- * Given the total counts t_i of the categories, the counts of A under equal distributions are those of m rows that are
- * drawn from all N = m + n rows. For large counts the statistic U = mn/N |mean_A - mean_B|² is then Σ λ_i z_i², with
- * the eigenvalues of the covariance (diag(t) - ttᵀ/N)/(N - 1). Rare categories have a different variance: one row in
- * one of many categories is in A or in B. Therefore U is shifted and scaled to the exact mean and variance that it has
- * given t. */
+ * Given the total counts t_i of the categories, the counts of A under equal distributions are the counts of m rows
+ * drawn without replacement from all N = m + n rows. For large counts the statistic U = mn/N |mean_A - mean_B|² is then
+ * Σ λ_i z_i², with the eigenvalues of the covariance (diag(t) - ttᵀ/N)/(N - 1). Rare categories have a different
+ * variance: one row in one of many categories is in A or in B. Therefore U is shifted and scaled to the exact mean and
+ * variance that it has given t. */
 #include "drift.h"
 #include "../math/special.h"
 

@@ -61,8 +61,8 @@ double bo_two_sums_mmd2(const bo_two_sums *sums, double *unbiased)
 }
 
 /* Without variation inside A and B only the distance d of their means is left. The covariance of all rows together then
- * has one eigenvalue, mn/N d²/(N - 1), and the statistic is N - 1 times it: the probability is about that of such a
- * partition of N rows. */
+ * has one eigenvalue, mn/N d²/(N - 1), and the statistic is N - 1 times it: the probability is approximately the
+ * probability of such a partition of N rows. */
 static double p_value_of_constants(const bo_two_sums *sums, double second_moment, double mmd2)
 {
     const double weight = 1;

@@ -2,7 +2,8 @@
  *
  *     M = Zc D⁻¹ Zcᵀ + I,   α = M⁻¹ √w (y - mean),   β = D⁻¹ Zcᵀ α,
  *
- * The cost is n² and n³ instead of R² and R³. All arithmetic is in double: entries of Zc D⁻¹ Zcᵀ may be 1e8 beside I.
+ * The cost is n² and n³ instead of R² and R³. All arithmetic is in double: entries of Zc D⁻¹ Zcᵀ may be 1e8 times the
+ * entries of I.
  *
  * With an exact kernel (function SECTIONS) Zc Zcᵀ is √w Kc √w, with Kc the centered kernel matrix, and β = √w α / λ are
  * the coefficients of k(·, x_i). Since √wᵀα = 0, only the means of the columns of K remain of the centering of a new
@@ -210,7 +211,7 @@ static bo_status keep_rows(bo_context *context, const bo_fit_problem *problem, f
     return BO_OK;
 }
 
-/* Keeps what standard deviations need in prediction. */
+/* Copies the arrays that predictions of standard deviations need. */
 static bo_status keep_uncertainty(bo_context *context, const bo_fit_problem *problem, const dual *d,
                                   bo_machine *machine)
 {

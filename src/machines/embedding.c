@@ -273,7 +273,7 @@ static void widen_row(void *arg, size_t index, int worker)
         job->out[index * job->features + j] = (double)job->z[index * job->features + j] - job->center[j];
 }
 
-/* Rows of one block: φ - μ in double, its products with the components, and what they leave of its square. */
+/* Rows of one block: φ - μ in double, its products with the components, and its squared distance to their span. */
 static bo_status apply_block(bo_context *context, const bo_embedding *embedding, const bo_scaler *scaler,
                              const bo_input_view *inputs, float *z, double *wide, double *coordinates, double *error)
 {
@@ -361,8 +361,8 @@ static void center_columns(size_t rows, size_t columns, double *x, double *mean)
 }
 
 /* The ridge regression of the scaled inputs s on the coordinates c over the kept rows, both centered: (CᵀC/n + penalty
- * I) decoder = CᵀS/n; and the part of the variance of s that it leaves. room: c (n x K), its mean (K), s (n x d), a
- * matrix (K x K). */
+ * I) decoder = CᵀS/n; and the fraction of the variance of s that it does not explain. Workspace: c (n x K), c_mean (K),
+ * s (n x d), matrix (K x K). */
 static bo_status solve_decoder(bo_context *context, const bo_embedding_sums *fitting, bo_embedding *out, double *c,
                                double *c_mean, double *s, double *matrix)
 {
@@ -497,7 +497,7 @@ bo_status bo_embedding_fitting_finish(bo_context *context, const bo_fitting *fit
     if (out) *out = NULL;
     BO_REQUIRE(context, fitting, out);
     if (!fitting->embedding)
-        return bo_fail(context, BO_INVALID, "expected the fitting of an embedding, found that of a machine");
+        return bo_fail(context, BO_INVALID, "expected a fitting of an embedding, found a fitting of a machine");
     return sums_finish(context, fitting->embedding, out);
 }
 

@@ -17,7 +17,7 @@ struct bo_embedding {
     double *mean;     /* d: mean of the scaled inputs */
 };
 
-/* A fit in progress, which bo_fitting holds. */
+/* A fit in progress: a member of bo_fitting. */
 typedef struct bo_embedding_sums bo_embedding_sums;
 void bo_embedding_sums_destroy(bo_embedding_sums *sums);
 bo_status bo_embedding_sums_add(bo_context *context, bo_embedding_sums *sums, const bo_samples *rows);

@@ -31,7 +31,7 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int 
     bool plain = desc->loss != BO_LOSS_LOGISTIC && desc->noise == 0 && desc->dropout == 0 && !desc->stream_rows;
     if (map->function != BO_FUNCTION_DEFAULT || !dual || !plain || rows == 0 || sparse) return false;
     if (!desc->choose_kernel) return network && rows <= (map->features ? map->features : BO_FIT_FEATURES);
-    /* the matrix in float32, and as much again for everything else */
+    /* the matrix in float32, and the same size for all other arrays */
     const double bytes = 8 * (double)rows * (double)rows;
     if (desc->budget > 0 && bo_exact_seconds((double)rows, 1, threads) > 0.4 * desc->budget) return false;
     return map->features == 0 && map->draw == BO_DRAW_DEFAULT && map->sampling == BO_SAMPLING_DRAWN &&
@@ -50,11 +50,11 @@ typedef struct fit_size {
     double rows, dim, features, outputs; /* dim: columns of the map */
     double columns;                      /* of the rows */
     double row;                          /* bytes of the inputs of one row */
-    double map, drawing;                 /* bytes of the feature map, and those that its creation needs beside it */
+    double map, drawing;                 /* bytes of the feature map, and temporary bytes of its creation */
     bool search;                         /* γ or λ are searched */
     bool classes;
     bool exact;            /* the kernel of the rows instead of features */
-    bool landmarks;        /* the features are those of landmarks */
+    bool landmarks;        /* the features are landmark features */
     bool device;           /* sums and factors are in the memory of a device */
     bo_memory_bound limit; /* queried once, so that all choices are consistent */
 } fit_size;
@@ -133,7 +133,7 @@ static double solver_memory(bo_solver solver, const fit_size *s)
     }
 }
 
-/* Bytes of everything that a fit holds at its peak, and of the rows themselves. */
+/* Peak bytes of a fit, including the rows. */
 static double memory_of(bo_solver solver, const fit_size *s)
 {
     static const double buffers = 1e7; /* packed panels of matrix products and other small blocks */
@@ -240,7 +240,7 @@ static size_t map_columns(const bo_fit_shape *shape)
     return shape->nonzeros && shape->nonzeros < dim ? shape->nonzeros : dim;
 }
 
-/* Bytes that a map needs beside itself while it is created, per number in its matrix: matrices in double of draws that
+/* Temporary bytes while a map is created, per number in its matrix: matrices in double of draws that
  * match moments or are orthogonal and for offsets of exponential features, and one to pack it. */
 static double drawing_bytes(const bo_features_desc *resolved)
 {
@@ -291,7 +291,7 @@ static bo_status size_of_drawing(bo_context *context, const bo_features_desc *ma
     return BO_OK;
 }
 
-/* The sizes of a fit with these rows. The map is that of the fit, without what depends on the data. */
+/* The sizes of a fit with these rows. The map is the map of the fit without the parts that depend on the data. */
 static bo_status size_of(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape, fit_size *out)
 {
     const size_t dim = map_columns(shape);

@@ -5,7 +5,7 @@
  *     q(x) = kc(x, x)/λ - |L⁻¹ √w kc(X, x)/λ|²,   L Lᵀ = √w Kc √w / λ + I,
  *
  * where kc(x, y) = k(x, y) - m(x) - m(y) + mean of m is centered by the weighted means m(x) of k(x, x_i) over i (m = 0
- * without an intercept), and q takes the place of φᵀ(ZᵀZ + D)⁻¹φ in the predictive variance. */
+ * without an intercept), and q replaces φᵀ(ZᵀZ + D)⁻¹φ in the predictive variance. */
 #include "internal.h"
 #include "../base/sizes.h"
 #include "../features/kernel_block.h"
@@ -118,7 +118,7 @@ static void widen_task(void *arg, size_t row, int worker)
     for (size_t j = row * n; j < (row + 1) * n; j++) e->k[j] = (double)e->fast[j];
 }
 
-/* The kernel values of scaled rows. The coefficients of machines fitted by CG are those of kernel values in float32. */
+/* The kernel values of scaled rows. Machines fitted by CG have coefficients for kernel values in float32. */
 static bo_status kernel_values(bo_context *context, exact *e, size_t rows)
 {
     const bo_features *phi = e->machine->phi;

@@ -25,10 +25,10 @@
 
 enum { MAX_ITERATIONS = 300, MAX_HELD_OUT = 2048, MIN_HELD_OUT = 20, GROUP = 32 };
 /* The residual r changes the predictions of the training rows by about r, and their errors y - f are λ α: CG stops when
- * the norm of r is `tolerance` times that of λ α, so that predictions are accurate to this part of the errors. On the
- * table protein (8,000 rows, LAPLACIAN and MATERN12), 1e-2 changes the test error by at most 6e-5 of it.
- * `rounding_tolerance`, relative to the targets, is for targets without noise. The second system may be solved less
- * accurately: its error has a sampling error. */
+ * |r| <= `tolerance` |λ α|, so that the predictions are accurate to this fraction of the errors. On the table protein
+ * (8,000 rows, LAPLACIAN and MATERN12), 1e-2 changes the test error by at most 6e-5 of it. `rounding_tolerance`,
+ * relative to the targets, is for targets without noise. The second system may be solved less accurately: its error has
+ * a sampling error. */
 static const double tolerance = 3e-3, rough = 3e-2, rounding_tolerance = 1e-5;
 
 typedef struct kernel_system {
@@ -50,7 +50,7 @@ typedef struct kernel_system {
     double tolerance;
     int iterations;
     double residual; /* relative, the largest of all outputs */
-    double unsolved; /* the same of those that have not converged */
+    double unsolved; /* the same for the outputs that have not converged */
 } kernel_system;
 
 static void system_free(kernel_system *s)
@@ -160,7 +160,7 @@ static bool converged(const kernel_system *s, size_t output, double *relative)
     return left <= fmax(s->tolerance * s->lambda * sqrt(inner(s->n, x, x)), rounding_tolerance * right);
 }
 
-/* Removes converged outputs with their products, and returns the largest relative residual of the others. */
+/* Removes converged outputs with their products, and returns the largest relative residual of the remaining outputs. */
 static double retire(kernel_system *s)
 {
     size_t kept = 0;
@@ -211,8 +211,8 @@ static bo_status iterate(kernel_system *s, size_t first, size_t count)
     return BO_OK;
 }
 
-/* From 0: the solution with all rows is no better a start for the second system, because it has learned the rows left
- * out. */
+/* Starts from 0: the solution with all rows is not a better initial value for the second system, because it was fitted
+ * to the left-out rows. */
 static bo_status solve(kernel_system *s)
 {
     s->iterations = 0;
@@ -303,7 +303,7 @@ static bo_status solve_without_rows(kernel_system *s, size_t held_out, const siz
     return solve(s);
 }
 
-/* What the deviations of errors depend on. */
+/* The columns for the deviations of errors. */
 static bo_status held_out_columns(const kernel_system *s, size_t held_out, const size_t *index, bo_left_out *left_out)
 {
     bo_samples rows;

@@ -1,4 +1,4 @@
-/* Explanations of machines: slopes, importance by permutation, partial dependence curves. */
+/* Explanations of machines: gradients, permutation importance, partial dependence curves. */
 #include "../math/metrics.h"
 #include "explain.h"
 #include "../base/trace.h"
@@ -72,7 +72,7 @@ void bo_explain_batch_free(bo_explain_batch *batch)
     bo_free(batch->value);
 }
 
-/* The numbers of the first rows that are not 0. */
+/* The nonzero values of the first rows. */
 static bo_sparse sparse_rows(const bo_explained *e, bo_explain_batch *batch, size_t rows)
 {
     size_t count = 0;
@@ -126,7 +126,8 @@ double bo_repeats_error(const bo_repeats *running)
     return running->count < 2 ? NAN : sqrt(running->squares / (n - 1) / n);
 }
 
-/* ---- slopes and directions --------------------------------------------------------------------------------------- */
+/* ---- gradients and directions ---------------------------------------------------------------------------------------
+ */
 
 /* The largest coordinate of each vector becomes positive: eigenvectors have no sign. */
 static void orient(size_t count, size_t dim, double *vectors)
@@ -180,7 +181,7 @@ typedef struct permuting {
     const bo_explained *e;
     bo_explain_batch batch;
     const double *y;   /* NULL: changes of predictions */
-    double *unchanged; /* rows x outputs: predictions of the rows as they are; NULL with y */
+    double *unchanged; /* rows x outputs: predictions of the unmodified rows; NULL with y */
     size_t *order;     /* rows */
 } permuting;
 
@@ -250,7 +251,7 @@ static bo_status compare_rows(bo_context *context, permuting *p, size_t column, 
     return BO_OK;
 }
 
-/* Predictions of the rows as they are. */
+/* Predictions of the unmodified rows. */
 static bo_status predict_unchanged(bo_context *context, permuting *p)
 {
     const bo_explained *e = p->e;

@@ -1,7 +1,8 @@
 /* Contributions of the columns to one prediction: Shapley values by sampling, as explain.h describes.
  *
- * A walk starts at a row of the data and replaces its columns by those of the explained row, in some order. With f_0 …
- * f_C the predictions along the walk, the column that was replaced in step s contributes f_s - f_(s-1); the sum is f_C
+ * A walk starts at a row of the data and replaces its columns by the columns of the explained row, in a random order.
+ * With f_0 … f_C the predictions along the walk, the column that was replaced in step s contributes f_s - f_(s-1); the
+ * sum is f_C
  * - f_0. The mean over all orders and rows is the Shapley value. Columns that are equal in both rows contribute 0 and
  * are left out, which makes walks through sparse rows short. A pair of walks has opposite orders, whose errors partly
  * cancel (Mitchell et al. 2022, arXiv 2104.12199). */
@@ -16,7 +17,7 @@ typedef struct walk {
     size_t pair, step; /* step 0 is the row of the data, step `count` the explained row */
     bool reverse;
     size_t count;  /* columns that differ */
-    size_t *order; /* these columns; room for all */
+    size_t *order; /* these columns; capacity: all columns */
 } walk;
 
 typedef struct explaining {

@@ -246,7 +246,7 @@ static void name_member(size_t index, member_file *out)
 static bo_status save(bo_context *context, const bo_machine *machine, const bo_schema *schema, bool member,
                       bo_output *output);
 
-/* Members have the rows of the committee, but no schema of their own. */
+/* Members have the rows of the committee, but no schema. */
 static bo_status pack_members(bo_context *context, const bo_machine *machine, const bo_schema *schema,
                               member_file *files, bo_file_tensor *tensors)
 {
@@ -358,7 +358,7 @@ bo_status bo_machine_save(bo_context *context, const bo_machine *machine, const 
 
 /* ---- load -------------------------------------------------------------------------------------------------------- */
 
-/* Standard deviations of an exact kernel come from its factor, and only from it. */
+/* Standard deviations of an exact kernel are computed from its factor only. */
 static bool check_exact(const bo_machine *machine)
 {
     bool sections = bo_is_sections(machine->phi), factor = machine->uncertainty == BO_UNCERTAINTY_EXACT;
@@ -368,7 +368,7 @@ static bool check_exact(const bo_machine *machine)
            isfinite(machine->report.lambda) && !bo_features_describe(machine->phi)->sparse;
 }
 
-/* The columns of the map are the inputs, those of them that vary (sparse rows), or the rows of the metric. */
+/* The columns of the map are the inputs, the inputs that vary (sparse rows), or the rows of the metric. */
 static bool check_columns(const bo_machine *machine)
 {
     const bo_features_desc *map = bo_features_describe(machine->phi);

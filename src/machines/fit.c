@@ -38,8 +38,8 @@ static bo_status fit_with_solver(bo_context *context, bo_fitting *fitting, const
 }
 
 /* A λ that the search chose on few rows can be too small for conjugate gradients on all of them: it is raised until
- * they converge. If the targets have no noise, the search goes down to the rounding errors of the kernel matrix, which
- * Cholesky may refuse at the λ that it ends with. */
+ * they converge. If the targets have no noise, the search decreases λ to the rounding errors of the kernel matrix, and
+ * Cholesky may fail at the chosen λ. */
 static bo_status fit_with_larger_lambda(bo_context *context, bo_fitting *fitting, const bo_samples *samples,
                                         bo_solver solver, bo_machine **out)
 {
@@ -166,9 +166,9 @@ static bo_status try_fit(bo_context *context, const bo_machine_desc *requested, 
     return status;
 }
 
-/* The rounding of float32 products is relative to the Gram matrix before centering. If the features hardly vary between
- * rows, it can exceed a small λ, although the eigenvalues after centering, by which the precision is chosen, suggest
- * otherwise. The fit is then repeated in float64. */
+/* The rounding of float32 products is relative to the Gram matrix before centering. If the features are nearly constant
+ * over the rows, it can exceed a small λ. The precision is chosen from the eigenvalues after centering, which do not
+ * show this. The fit is then repeated in float64. */
 bo_status bo_machine_fit(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, bo_machine **out)
 {
     if (out) *out = NULL;

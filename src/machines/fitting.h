@@ -1,4 +1,4 @@
-/* The steps of a fit that streams and fits in memory share: prepare.c and streaming.c. */
+/* The steps that streaming fits and fits in memory share: prepare.c and streaming.c. */
 #ifndef BO_MACHINES_FITTING_H
 #define BO_MACHINES_FITTING_H
 

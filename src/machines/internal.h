@@ -4,7 +4,7 @@
  *   (machine.c)
  *
  * check.c checks the settings and the rows; estimate.c estimates the cost beforehand and resolves loss and solver;
- * prepare.c does what precedes the rows; streaming.c runs these steps over streams and fit.c in memory. Choices:
+ * prepare.c has the steps before the first row; streaming.c runs these steps over streams and fit.c in memory. Choices:
  * search.c chooses γ and λ with leave_one_out.c; tune.c chooses kernel, scaling and metric; target_scale.c chooses
  * between targets and their logarithms. Other systems: dual.c, exact_cg.c (with strips.c and pivots.c), cg.c, sgd.c,
  * adam.c and logistic.c; the last four share passes.c. Predictions: predict.c predicts with random features, exact.c
@@ -58,8 +58,8 @@ static inline bo_input_view bo_input_view_slice(const bo_input_view *inputs, siz
  *
  * Invariants: kind is not AUTO; limit >= 0; kept <= dim is the number of columns of scaled rows, the rank of the metric
  * if there is one; knots exist exactly if kind is QUANTILE; sparse rows have neither knots nor a metric; place exists
- * exactly if the scaler is for sparse rows, and holds dim entries below `kept`, or UINT32_MAX for a column that is
- * dropped. */
+ * exactly if the scaler is for sparse rows, and has dim entries: an index below `kept`, or UINT32_MAX for a dropped
+ * column. */
 typedef struct bo_scaler {
     bo_scaling kind;
     size_t dim, kept;
@@ -90,7 +90,7 @@ bo_status bo_scaler_resolve(bo_context *context, const bo_schema *schema, bool r
 void bo_scaler_free(bo_scaler *scaler);
 /* Replaces the metric by a copy; NULL: none. For dense rows. */
 bo_status bo_scaler_set_metric(bo_context *context, bo_scaler *scaler, const bo_metric *metric);
-/* Scaled rows in dense form: rows x kept. `out` may be the inputs themselves if there is no metric. */
+/* Scaled rows in dense form: rows x kept. `out` may be equal to the inputs if there is no metric. */
 bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo_input_view *inputs, float *out);
 /* Scaled sparse rows; released with bo_sparse_destroy. */
 bo_status bo_scaler_apply_sparse(bo_context *context, const bo_scaler *scaler, const bo_sparse *x,
@@ -133,7 +133,7 @@ double bo_rounding_floor(float quantum, size_t rows);
  * or ±1 for classes. */
 typedef struct bo_targets {
     size_t classes, outputs;
-    bool logarithms;          /* of positive targets; mean, deviation and range are those of the logarithms */
+    bool logarithms;          /* of positive targets; mean, deviation and range refer to the logarithms */
     double *mean, *deviation; /* regression, per output; NULL for classes */
     double *range;            /* regression: outputs x 2: the smallest and the largest */
     float *class_weight;      /* per class, or NULL */
@@ -183,8 +183,8 @@ typedef struct bo_penalty {
 /* out: one number per feature; weight is Σ w, squares_j is |z_j|², not centered. */
 void bo_penalty_fill(const bo_penalty *penalty, double weight, size_t features, const double *squares, double *out);
 
-/* A solved ridge system, for standardized targets. On a device, the moments own the factor: it is that of the latest
- * system, and `factor` is NULL. */
+/* A solved ridge system, for standardized targets. On a device, the moments own the factor of the latest system, and
+ * `factor` is NULL. */
 typedef struct bo_machine_ridge {
     size_t features, outputs;
     double *factor;            /* features x features, lower: L Lᵀ = centered ZᵀZ + D */
@@ -217,8 +217,8 @@ typedef struct bo_left_out {
     double *leverage;   /* rows: h_ii */
     double *weight;     /* rows: sample weight times class weight */
     int *label;         /* rows: class, or NULL */
-    /* Σ w of the rows of the fit, if these rows are among them and it has an intercept; otherwise 0. A row that is left
-     * out of the mean of the targets moves its own prediction away from its target, by this share of its error. */
+    /* Σ w of the rows of the fit, if these rows are among them and it has an intercept; otherwise 0. Leaving a row out
+     * of the mean of the targets moves its prediction away from its target, by this share of its error. */
     double fit_weight;
     double inflation; /* errors were multiplied by it (bo_left_out_inflate) */
     size_t columns_count;
@@ -262,7 +262,7 @@ typedef enum bo_uncertainty {
 
 /* Invariant: exactly the fields of the given kind of uncertainty are set. */
 struct bo_machine {
-    /* what predictions and their deviations need, on GPUs, and the number that changes with it */
+    /* GPU copies of the arrays for predictions and for deviations, and a version number that changes with the arrays */
     bo_device_copies *copies, *deviation_copies;
     uint64_t version;
     bo_fit_report report; /* why_solver points to a constant, or to `why` after loading */
@@ -291,11 +291,11 @@ struct bo_machine {
     /* probabilities: softmax(sharpness * score + offset) */
     double sharpness;
     double *offset; /* classes */
-    /* A committee: predictions are the mean of this machine and of the others, with these shares; its own is the first.
-     * Each has an exact kernel and no members of its own. */
+    /* A committee: predictions are the weighted mean of this machine and of the other members. share[0] is the weight
+     * of this machine. Each member has an exact kernel and no further members. */
     size_t other_members_count;
     bo_machine **other_members;
-    double *share; /* other_members_count + 1; NULL if there are none */
+    double *share; /* other_members_count + 1; NULL without other members */
 };
 
 bo_row_map bo_machine_row_map(const bo_machine *machine);
@@ -323,13 +323,13 @@ bo_status bo_machine_scores(bo_context *context, const bo_machine *machine, size
 bo_status bo_machine_train_features(bo_context *context, const bo_machine *machine, size_t block, double *out);
 /* Committees (committee.c): at most BO_COMMITTEE members. */
 enum { BO_COMMITTEE = 3 };
-/* Joins machines that were fitted to the same rows and whose left-out predictions are given. Takes the machines that it
- * uses out of the array; the caller destroys the rest, and the left-out predictions, which are changed. */
+/* Joins machines that were fitted to the same rows and whose left-out predictions are given. Moves the machines that it
+ * uses out of the array; the caller destroys the remaining machines and the left-out predictions, which are changed. */
 bo_status bo_committee_join(bo_context *context, const bo_targets *targets, size_t count, bo_machine **machines,
                             bo_left_out *left_out, bo_machine **out);
-/* Replaces the machine's own predictions by those of the committee, if it has others. */
+/* Replaces the predictions of the leader by the predictions of the committee, if there is one. */
 bo_status bo_committee_mean(bo_context *context, const bo_machine *machine, const bo_input_view *inputs, double *mean);
-/* Frees what only standard deviations need. */
+/* Frees the arrays that only standard deviations need. */
 void bo_machine_free_uncertainty(bo_machine *machine);
 /* Converts β, intercept and center of the system to the units of the data and stores them. */
 bo_status bo_machine_set_solution(bo_context *context, bo_machine *machine, const bo_targets *targets,
@@ -417,7 +417,7 @@ typedef struct bo_loo {
     double *mean;    /* rows: weighted means of the rows of K; 0 without intercept */
     double weight;   /* Σ w */
     double *work;    /* rows x rows */
-    double *inverse; /* judged x judged, or NULL before the first bo_loo_point */
+    double *inverse; /* scored x scored, or NULL before the first bo_loo_point */
     double *solution;
 } bo_loo;
 bo_status bo_loo_create(bo_context *context, const bo_samples *scaled, const bo_targets *targets, bool intercept,
@@ -440,8 +440,8 @@ typedef struct bo_search_point {
     double gamma, lambda, error;
 } bo_search_point;
 /* Chooses γ and λ with the closed form of the kernel on scaled rows, near the given point; from a grid if its γ is 0.
- * `light`: with half of the effort, λ is not searched but follows γ. What the descriptor sets stays. `loo`, which the
- * caller frees, holds the kernel of the last γ that was tried. */
+ * `light`: with half of the effort, λ is not searched but follows γ. Values that the descriptor sets are not changed.
+ * On return `loo`, which the caller frees, has the kernel matrix of the last γ. */
 bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *map,
                                 const bo_targets *targets, const bo_samples *scaled, bool light, bo_search_point *best,
                                 bo_loo *loo);
@@ -453,8 +453,8 @@ bo_status bo_samples_scaled(bo_context *context, const bo_scaler *scaler, const 
 
 bo_status bo_solve_dual(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
-/* CG with an exact kernel: exact_cg.c. Its bytes without those of the kernel matrix, and the bytes of the part of that
- * matrix that stays in memory if a fit may use `limit` bytes; the other part is computed again in each iteration. */
+/* CG with an exact kernel: exact_cg.c. Its bytes without the kernel matrix, and the bytes of the part of the kernel
+ * matrix that is kept in memory if a fit may use `limit` bytes; the other part is computed again in each iteration. */
 bo_status bo_solve_exact_cg(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 double bo_exact_cg_bytes(double rows, double outputs);
 double bo_exact_cg_matrix(double rows, double dim, double outputs, double limit);

@@ -113,8 +113,8 @@ static void weigh_and_center(bo_loo *loo)
             k[i * n + j] = (k[i * n + j] + total - mean[i] - mean[j]) * loo->root[i] * loo->root[j];
 }
 
-/* Kernels that are not differentiable at 0 have eigenvalues far above the rounding of float32, other than smooth ones,
- * which need small λ. */
+/* Kernels that are not differentiable at 0 have eigenvalues far above the rounding of float32. Smooth kernels do not,
+ * and need small λ. */
 static bool is_rough(bo_kernel kernel)
 {
     return kernel == BO_KERNEL_LAPLACIAN || kernel == BO_KERNEL_MATERN12;
@@ -200,7 +200,7 @@ bo_status bo_loo_grid(bo_context *context, bo_loo *loo, const double *lambda, si
     return status;
 }
 
-/* The inverse factor of the rows that are judged is that of the trailing block of L: rows before them do not enter. */
+/* The inverse factor of the scored rows is the inverse of the trailing block of L: rows before them do not enter. */
 bo_status bo_loo_point(bo_context *context, bo_loo *loo, double lambda, double *error)
 {
     const size_t n = loo->rows, outputs = loo->outputs, scored = loo->scored, first = n - scored;
@@ -312,7 +312,7 @@ static void measure_rows(void *arg, size_t index, int worker)
     }
 }
 
-/* `leverage` has |L⁻¹ v|² before, `prediction` that of the fit to all rows. */
+/* On entry `leverage` has |L⁻¹ v|² and `prediction` the predictions of the fit to all rows. */
 static void leave_out(const bo_machine_ridge *ridge, const bo_targets *targets, const bo_samples *samples,
                       bool intercept, bo_left_out *out)
 {

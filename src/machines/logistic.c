@@ -14,8 +14,8 @@
 
 enum { HISTORY = 8, MAX_STEPS = 100 };
 /* The descent ends when the predicted decrease of a step is below this fraction of the loss. `exact` is for small
- * problems, `enough` for large ones, where predictions no longer change, and `roughly` for the choice of λ. */
-static const double exact = 1e-6, enough = 3e-4, roughly = 1e-3;
+ * problems, `standard` for large ones, where predictions no longer change, and `coarse` for the choice of λ. */
+static const double exact = 1e-6, standard = 3e-4, coarse = 1e-3;
 
 typedef struct logistic {
     bo_context *context;
@@ -238,8 +238,8 @@ static bo_status held_out_loss(logistic *l, const bo_samples *held_out, double b
     return status;
 }
 
-/* Chooses λ by the loss on validation rows: decreases λ from that of ridge in factors of 4, each fit starting from the
- * last one. Uses a quarter of the rows, of which a quarter are for validation. */
+/* Chooses λ by the loss on validation rows: decreases λ from the λ of ridge in factors of 4. Each fit starts from the
+ * previous solution. Uses a quarter of the rows, of which a quarter are for validation. */
 static bo_status choose_lambda(bo_context *context, const bo_fit_problem *problem, bo_moments *moments,
                                bo_machine *machine, double *lambda)
 {
@@ -263,7 +263,7 @@ static bo_status choose_lambda(bo_context *context, const bo_fit_problem *proble
     for (int i = 0; status == BO_OK && i < CANDIDATES && held_out_rows > 0; i++, candidate /= 4) {
         status = set_lambda(&l, moments, candidate, &ridge);
         if (status == BO_OK) l.weight *= (double)rest.rows / (double)all->rows;
-        if (status == BO_OK) status = minimize(&l, roughly, false, &value);
+        if (status == BO_OK) status = minimize(&l, coarse, false, &value);
         if (status == BO_OK) status = held_out_loss(&l, &held_out, best, &loss);
         if (status == BO_OK) status = bo_progress(context, "choosing lambda", i + 1, CANDIDATES);
         if (status != BO_OK || !(loss < best)) break;
@@ -312,7 +312,7 @@ bo_status bo_solve_logistic(bo_context *context, const bo_fit_problem *problem, 
     if (status == BO_OK) {
         start_from_ridge(&l);
         bool small = (double)problem->samples->rows * (double)l.features < 2e7;
-        status = minimize(&l, small ? exact : enough, true, &value);
+        status = minimize(&l, small ? exact : standard, true, &value);
     }
     if (status == BO_OK) status = store_solution(&l);
     bo_ridge_free(&ridge);

@@ -164,8 +164,8 @@ bo_status bo_machine_set_solution(bo_context *context, bo_machine *machine, cons
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
 
-/* Predictions of a regression with deviations: the ends of intervals of the given level, and those of 95% for the
- * standard deviations. */
+/* Predictions of a regression with deviations: the ends of the intervals of the given level, and of 95% intervals for
+ * the standard deviations. */
 static bo_status predict_intervals(bo_context *context, const bo_machine *machine, const bo_input_view *inputs,
                                    const bo_prediction *out, double *mean)
 {

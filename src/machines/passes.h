@@ -26,12 +26,12 @@ bo_status bo_pass_features(bo_context *context, bo_row_pass *pass, size_t first,
  * one pass. Zero means when the problem has no intercept. */
 bo_status bo_pass_means(bo_context *context, const bo_fit_problem *problem, double *center, double *squares,
                         double *mean, double *weight, double *largest_norm);
-/* Predictions of rows that were set aside from training, for solvers without leverages. */
+/* Predictions of held-out rows, for solvers without leverages. */
 bo_status bo_pass_held_out(bo_context *context, const bo_machine *machine, const bo_targets *targets,
                            const bo_samples *held_out, bo_left_out *out);
 
-/* Sets at most `max_rows` rows aside (at most a tenth), solves with the others, and measures the error on the rows set
- * aside. Rows are copied. */
+/* Holds out at most `max_rows` rows (at most a tenth), solves with the remaining rows, and measures the error on the
+ * held-out rows. Rows are copied. */
 typedef bo_status (*bo_solver_fn)(bo_context *context, const bo_fit_problem *problem, bo_machine *machine);
 bo_status bo_solve_held_out(bo_context *context, const bo_fit_problem *problem, size_t max_rows, bo_solver_fn solve,
                             bo_machine *machine);

@@ -1,7 +1,7 @@
 /* Partial Cholesky factorization of A = √w K √w with random pivots, as a preconditioner of A + λ I (Díaz, Epperly,
  * Frangella, Tropp and Webber, "Robust, randomized preconditioning for kernel ridge regression", arXiv 2304.12465).
  *
- * A pivot i is drawn with a probability proportional to the diagonal of what remains, A - F Fᵀ. Pivots are proposed in
+ * A pivot i is drawn with a probability proportional to the diagonal of the residual A - F Fᵀ. Pivots are proposed in
  * blocks from the diagonal at the start of the block. A proposal whose diagonal the accepted ones of the block have
  * reduced from d to d' is accepted with probability d'/d, so that accepted pivots are distributed like pivots drawn one
  * by one (Epperly, Tropp and Webber, arXiv 2410.03969). By the Woodbury identity

@@ -10,7 +10,7 @@ typedef struct bo_pivots {
     size_t rows, outputs, rank, max_rank; /* rank <= max_rank */
     double lambda;
     double trace;                 /* of √w K √w - F Fᵀ */
-    float *f;                     /* rows x most; the first `rank` columns are set */
+    float *f;                     /* rows x max_rank; the first `rank` columns are set */
     double *gram;                 /* rank x rank: FᵀF, upper triangle */
     double *factor;               /* of FᵀF + λ I */
     float *v, *partial, *against; /* outputs x rows, blocks x outputs x rank, outputs x rank */

@@ -139,7 +139,7 @@ static size_t block_rows(const bo_machine *machine, const bo_input_view *inputs)
     return rows && rows < max_rows ? rows : max_rows;
 }
 
-/* Bytes of the scaled inputs of a block, in dense form unless sparse rows are projected as they are. */
+/* Bytes of the scaled inputs of a block, in dense form unless sparse rows are projected directly. */
 static double input_bytes(const bo_machine *machine, const bo_input_view *inputs, size_t rows)
 {
     const double dense = 4 * (double)rows * (double)machine->scaler.kept;
@@ -276,7 +276,7 @@ bo_status bo_machine_predict_plain(bo_context *context, const bo_machine *machin
                        machine->report.classes
                            ? "standard deviations are for regression; a classifier predicts probabilities"
                            : "this machine has no standard deviations, because it was fitted with the solver %s, which "
-                             "had too few rows to hold some back; use primal or dual",
+                             "had too few rows to hold some out; use primal or dual",
                        bo_solver_name(machine->report.solver));
     const size_t outputs = machine->report.outputs, rows = inputs->rows;
     BO_TRY(bo_input_view_check_finite(context, inputs, 0, rows, machine->report.dim));

@@ -1,4 +1,4 @@
-/* What precedes the rows of a fit: scaling, targets, the choice of γ and λ, the feature map. */
+/* The steps of a fit before the first row: scaling, targets, the choice of γ and λ, the feature map. */
 #include "embedding.h"
 #include "fitting.h"
 #include "../features/facts.h"
@@ -53,17 +53,18 @@ bo_features_desc bo_fitting_map(const bo_machine_desc *desc, size_t dim)
     map.dim = dim;
     map.seed = desc->seed;
     /* Scrambled Sobol points cover few dimensions evenly: in 8 dimensions (the table kin8nm) the kernel error is about
-     * half that of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit. */
+     * half the error of orthogonal frequencies. The advantage decreases with the dimension; 12 is a conservative limit.
+     */
     enum { SOBOL_DIMENSIONS = 12 };
     const bool drawn = map.kernel <= BO_KERNEL_RATIONAL_QUADRATIC && map.function != BO_FUNCTION_LANDMARKS;
     if (map.draw == BO_DRAW_DEFAULT && drawn && dim <= SOBOL_DIMENSIONS) map.draw = BO_DRAW_SOBOL;
-    /* a few thousand independent frequencies in so many dimensions are nearly orthogonal */
+    /* a few thousand independent frequencies in this many dimensions are nearly orthogonal */
     if (map.draw == BO_DRAW_DEFAULT && drawn && dim >= BO_WIDE_COLUMNS) map.draw = BO_DRAW_IID;
     if (map.features == 0 && bo_features_needs_length(&map)) map.features = BO_FIT_FEATURES;
     return map;
 }
 
-/* The map of a fit with this scaler, without γ: its columns are those of scaled rows. */
+/* The map of a fit with this scaler, without γ: its columns are the columns of scaled rows. */
 static bo_status map_of(bo_context *context, bo_fitting *fitting, bo_features_desc *out)
 {
     const bo_scaler *scaler = &fitting->scaler;
@@ -207,7 +208,7 @@ static bo_status search(bo_context *context, bo_fitting *fitting, const bo_sampl
     return BO_OK;
 }
 
-/* Takes over the scaling, the metric, the kernel of the map, γ and λ. */
+/* Copies the scaling, the metric, the kernel of the map, γ and λ of the setting. */
 static bo_status take_setting(bo_context *context, bo_fitting *fitting, const bo_setting *setting, size_t rows,
                               bo_features_desc *map, bo_search_choice *out)
 {

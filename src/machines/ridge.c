@@ -57,7 +57,7 @@ bo_status bo_moments_close(bo_context *context, const bo_moments *moments, doubl
     return status;
 }
 
-/* The columns of G after those of the features, and its diagonal: all of G that is read outside of products. */
+/* The columns of G after the features, and its diagonal: all of G that is read outside of products. */
 typedef struct margins {
     const double *columns; /* row i, column features + t: columns[i stride + t], for i <= features + t */
     size_t stride;
@@ -176,7 +176,7 @@ static bo_status device_block_create(bo_context *context, const bo_moments *mome
     return (b->scaled || b->z) && b->weighted_targets && b->root ? BO_OK : BO_MEMORY;
 }
 
-/* Scales a block of rows and hands it to the device with its targets. */
+/* Scales a block of rows and passes it to the device with its targets. */
 static bo_status add_device_block(bo_context *context, bo_moments *moments, const bo_row_map *row_map,
                                   const bo_targets *targets, const bo_samples *samples, size_t first, size_t rows,
                                   block *b)

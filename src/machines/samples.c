@@ -8,7 +8,7 @@
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Leaves room for differences of targets and for coefficients. */
+/* Leaves a margin for differences of targets and for coefficients. */
 static const double largest_target = 1e290;
 
 bo_input_view bo_samples_inputs(const bo_samples *samples, size_t first, size_t rows)
@@ -28,7 +28,7 @@ bo_samples bo_samples_slice(const bo_samples *samples, size_t first, size_t rows
     return slice;
 }
 
-/* True if no exponent is that of infinity and NaN. Integers, so that compilers vectorize it. */
+/* True if no exponent has the value of infinity and NaN. Integers, so that compilers vectorize it. */
 static bool all_finite(size_t count, const float *x)
 {
     const uint32_t exponent = 0x7F800000;
@@ -166,7 +166,7 @@ bo_status bo_samples_gather(bo_context *context, const bo_samples *samples, cons
     return BO_OK;
 }
 
-/* Moves rows of weight 0 to the end, so that a sample of few rows can be fitted; the others keep their order. */
+/* Moves rows of weight 0 to the end, so that a sample of few rows can be fitted; the other rows keep their order. */
 static void move_weightless(const bo_samples *samples, size_t *order)
 {
     size_t kept = 0;
@@ -310,10 +310,11 @@ bo_status bo_targets_in_range(bo_context *context, const bo_targets *targets, co
                                "row %zu: expected a positive target for the target scale log, found %g; use linear", i,
                                y[t]);
             if (!isfinite(bo_targets_value(targets, y, t)))
-                return bo_fail(context, BO_INVALID,
-                               "row %zu: the target %g is too far from the others, whose mean is %g and whose standard "
-                               "deviation is %g; remove the row",
-                               i, y[t], targets->mean[t], targets->deviation[t]);
+                return bo_fail(
+                    context, BO_INVALID,
+                    "row %zu: the target %g is too far from the other targets, whose mean is %g and whose standard "
+                    "deviation is %g; remove the row",
+                    i, y[t], targets->mean[t], targets->deviation[t]);
         }
     return BO_OK;
 }

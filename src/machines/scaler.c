@@ -100,7 +100,7 @@ static bo_status set_factors(bo_context *context, const bo_samples *samples, con
     double total = 0;
     size_t varying = 0;
     for (size_t j = 0; j < out->dim; j++) {
-        /* a variance due to rounding alone counts as constant */
+        /* a variance caused only by rounding counts as constant */
         if (variance[j] <= 1e-12 * mean[j] * mean[j]) variance[j] = 0;
         out->mean[j] = out->kind == BO_SCALING_NONE ? 0 : (float)mean[j];
         total += variance[j];
@@ -153,7 +153,7 @@ static bool has_origins(const bo_scaler *scaler, const bo_schema *schema)
     return schema && bo_schema_describe(schema)->inputs == scaler->dim && bo_schema_describe(schema)->origins;
 }
 
-/* out := from + sign * the origins of the schema, or 0 for what is NULL or has none. */
+/* out := from + sign * the origins of the schema, or 0 if the schema is NULL or has no origins. */
 static bo_status add_origins(bo_context *context, const bo_scaler *scaler, const double *from, int sign,
                              const bo_schema *schema, double **out)
 {
@@ -187,7 +187,7 @@ bo_status bo_scaler_resolve(bo_context *context, const bo_schema *schema, bool r
     return add_origins(context, scaler, scaler->origin, 1, NULL, &scaler->shift);
 }
 
-/* A number of a row that is scaled, as the rows of the fit had it. */
+/* A number of a row to scale, converted to the format of the training rows. */
 static float reduce(const bo_scaler *scaler, size_t column, float x)
 {
     if (!scaler->shift) return x;
@@ -409,7 +409,7 @@ bo_status bo_scaler_apply(bo_context *context, const bo_scaler *scaler, const bo
     return BO_OK;
 }
 
-/* The columns in which a number that is absent from a sparse row is not absent from the scaled row, ascending. */
+/* The columns, ascending, in which a zero of a sparse row is not a zero of the scaled row. */
 static bo_status list_shifted(bo_context *context, const bo_scaler *scaler, size_t **out, size_t *count)
 {
     *count = 0;

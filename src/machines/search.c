@@ -494,7 +494,7 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
                                 bo_loo *loo)
 {
     const bool fixed_gamma = desc->features.gamma > 0, fixed_lambda = desc->lambda > 0;
-    enum { SKETCH_ROWS = 250, MIN_SCORED = 800 }; /* the walk corrects what so few rows suggest */
+    enum { SKETCH_ROWS = 250, MIN_SCORED = 800 }; /* the walk corrects the result of the few rows */
     double typical, largest, gammas[8], lambdas[GRID];
     BO_TRY(bo_typical_gamma(context, map, scaled, desc->seed, &typical));
     if (!(best->gamma > 0)) {
@@ -514,7 +514,8 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
                    .narrowest = typical * gamma_floor,
                    .problem = {desc, scaled, {NULL, NULL, 0}, targets, {0, 0, 0}, !desc->no_intercept, 0, NULL}};
     bo_status status = bo_loo_create(context, scaled, targets, j.problem.intercept, &j.loo);
-    /* half of many rows judge as well as all of them, at an eighth of the cost of their inverse factor */
+    /* with many rows, scoring half of them is as accurate as scoring all, at an eighth of the cost of the inverse
+     * factor */
     if (status == BO_OK) j.loo.scored = bo_max(bo_min(scaled->rows, MIN_SCORED), scaled->rows / 2);
     if (status == BO_OK) status = walk_closed_form(&j, fixed_gamma, fixed_lambda, light, best);
     *loo = j.loo;

@@ -88,7 +88,7 @@ bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samp
 static bo_status require_machine(bo_context *context, const bo_fitting *fitting)
 {
     if (!fitting->embedding) return BO_OK;
-    return bo_fail(context, BO_INVALID, "expected the fitting of a machine, found that of an embedding");
+    return bo_fail(context, BO_INVALID, "expected a fitting of a machine, found a fitting of an embedding");
 }
 
 static bool same_floats(const float *a, const float *b, size_t count)

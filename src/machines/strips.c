@@ -109,8 +109,8 @@ static void block_task(void *arg, size_t block, int worker)
 }
 
 /* Adds the products of all blocks of the strip to one row of the result, in their order. A block right of the diagonal
- * begins at or beyond column `rows`; the others are in the square, whose width is a multiple of that of a block or the
- * rest of the matrix. */
+ * starts at or beyond column `rows`; the other blocks are in the square, whose width is a multiple of the block width
+ * or the rest of the matrix. */
 static void sum_task(void *arg, size_t output, int worker)
 {
     const strip_job *job = arg;

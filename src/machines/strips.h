@@ -5,7 +5,7 @@
 #include "internal.h"
 
 /* The upper triangle in strips: strip s has the rows from s BO_STRIP_ROWS on and all columns from its first row on. The
- * first `kept` strips are in memory; the others are computed again in each product. */
+ * first `kept` strips are in memory; the remaining strips are computed again in each product. */
 enum { BO_STRIP_ROWS = BO_SIZE(512, 8), BO_STRIP_COLUMNS = BO_SIZE(256, 4) };
 typedef struct bo_strips {
     bo_context *context;

@@ -1,4 +1,5 @@
-/* Positive targets on a logarithmic scale: the choice of the scale, and the way back to the units of the targets.
+/* Positive targets on a logarithmic scale: the choice of the scale, and the conversion back to the units of the
+ * targets.
  *
  * If log y = f(x) + e, the mean of y is exp(f(x)) E exp(e). The second factor is estimated by the mean of exp(e_i) over
  * left-out rows (Duan's smearing estimate, JASA 78, 1983). Ends of intervals are quantiles and need no factor. */
@@ -189,7 +190,8 @@ bo_status bo_target_scale_choose(bo_context *context, const bo_machine_desc *des
     return BO_OK;
 }
 
-/* ---- the way back ------------------------------------------------------------------------------------------------ */
+/* ---- conversion back ------------------------------------------------------------------------------------------------
+ */
 
 void bo_target_scale_fit(const bo_targets *targets, const bo_left_out *left_out, bo_machine *machine)
 {
@@ -201,7 +203,7 @@ void bo_target_scale_fit(const bo_targets *targets, const bo_left_out *left_out,
             const size_t at = i * outputs + t;
             if (!(left_out->weight[i] > 0)) continue;
             const double error = targets->deviation[t] * (left_out->truth[at] - left_out->prediction[at]);
-            /* a row that the others do not determine must not decide alone */
+            /* an outlier that the other rows do not predict must not decide the scale */
             sum += left_out->weight[i] * exp(fmin(error, targets->range[2 * t + 1] - targets->range[2 * t]));
             rows += left_out->weight[i];
         }

@@ -7,8 +7,8 @@
  *
  * 1. Screen: every candidate, without a metric, on BO_SCREEN_ROWS rows.
  * 2. Compare: those close to the best on BO_TUNE_ROWS rows, by the error that is expected with all rows.
- * 3. Refine: the best of them learn metrics, as often as a rehearsal on half of the rows reduces the error on the other
- * half. */
+ * 3. Refine: the best of them learn metrics, for as many iterations as reduce the error on one half of the rows when
+ * the metric is learned on the other half. */
 #include "enums.h"
 #include "../features/enums.h"
 #include "../base/trace.h"
@@ -117,7 +117,7 @@ static bo_features_desc map_of(const tuner *t, const bo_setting *s)
     return map;
 }
 
-/* Scores the setting on rows of the samples, and refines γ and λ. `rows` holds the scaled rows afterwards. */
+/* Scores the setting on rows of the samples, and refines γ and λ. On return `rows` has the scaled rows. */
 static bo_status score(const tuner *t, size_t count, effort level, bo_setting *s, bo_samples *rows, bo_loo *loo)
 {
     BO_TRY(bo_samples_scaled(t->context, &s->scaler, t->samples, count, t->desc->seed, rows));
@@ -236,7 +236,8 @@ static bo_status next_metric(const tuner *t, bo_setting *s, bool *learned)
     return status;
 }
 
-/* ---- a rehearsal ------------------------------------------------------------------------------------------------- */
+/* ---- cross-validation of the metric
+ * ------------------------------------------------------------------------------------------------- */
 
 /* The mean squared error, on scaled rows, of the function that the setting fits to other scaled rows. */
 static bo_status error_between(const tuner *t, const bo_setting *s, const bo_samples *from, const bo_samples *to,
@@ -272,26 +273,28 @@ static bo_status error_between(const tuner *t, const bo_setting *s, const bo_sam
     return status;
 }
 
-/* The error on fresh rows of a setting whose metric, γ and λ come from the rows of the tuner. */
-static bo_status fresh_error(const tuner *t, const bo_setting *s, const bo_samples *fresh, double *error)
+/* The error on held-out rows of a setting whose metric, γ and λ were chosen on the rows of the tuner. */
+static bo_status held_out_error(const tuner *t, const bo_setting *s, const bo_samples *held_out, double *error)
 {
     bo_samples from = {0}, to = {0};
     bo_status status = bo_samples_scaled(t->context, &s->scaler, t->samples, t->samples->rows, t->desc->seed, &from);
-    if (status == BO_OK) status = bo_samples_scaled(t->context, &s->scaler, fresh, fresh->rows, t->desc->seed, &to);
+    if (status == BO_OK)
+        status = bo_samples_scaled(t->context, &s->scaler, held_out, held_out->rows, t->desc->seed, &to);
     if (status == BO_OK) status = error_between(t, s, &from, &to, error);
     bo_samples_free(&from);
     bo_samples_free(&to);
     return status;
 }
 
-/* What a rehearsal on half of the rows tells: how often the metric is to be learned, and the ratio of the squared error
- * on the other half to the left-out error of the first, at least 1. */
-typedef struct lesson {
+/* The results of the cross-validation on half of the rows: the number of iterations of the metric, and the ratio of the
+ * squared error on the other half to the left-out error of the first, at least 1. */
+typedef struct validation {
     int iterations;
     double optimism;
-} lesson;
+} validation;
 
-static bo_status rehearse_on(const tuner *t, const bo_setting *start, bool metric, const bo_samples *fresh, lesson *out)
+static bo_status cross_validate_on(const tuner *t, const bo_setting *start, bool metric, const bo_samples *held_out,
+                                   validation *out)
 {
     enum { PATIENCE = 1 };
     bo_setting s = {0};
@@ -303,10 +306,10 @@ static bo_status rehearse_on(const tuner *t, const bo_setting *start, bool metri
         if (i > 0) status = next_metric(t, &s, &learned);
         if (status != BO_OK || !learned) break;
         status = evaluate(t, BO_TUNE_ROWS, i == 0 ? NEARBY : LIGHT, &s);
-        if (status == BO_OK) status = fresh_error(t, &s, fresh, &error);
+        if (status == BO_OK) status = held_out_error(t, &s, held_out, &error);
         if (status == BO_OK && error < (i == 0 ? INFINITY : gain_of_metric * best)) {
             best = error;
-            *out = (lesson){i, error / s.score};
+            *out = (validation){i, error / s.score};
         }
         if (status == BO_OK) status = bo_progress(t->context, "learning the metric", i, ITERATIONS);
     }
@@ -314,31 +317,33 @@ static bo_status rehearse_on(const tuner *t, const bo_setting *start, bool metri
     return status;
 }
 
-/* A metric, like γ and λ, is fitted to the rows that judge it, and looks better than it is. So it is rehearsed: learned
- * from half of the rows and judged by the other half. */
-static bo_status rehearse(const tuner *t, const bo_setting *start, bool metric, lesson *out)
+/* The leave-one-out error of a metric is too optimistic, because the metric was fitted to the same rows, like γ and λ.
+ * The metric is therefore cross-validated: learned on half of the rows and scored on the other half. */
+static bo_status cross_validate(const tuner *t, const bo_setting *start, bool metric, validation *out)
 {
-    enum { MIN_ROWS = 8, DOUBTFUL_ROWS = 20 };
-    *out = (lesson){0, 1};
+    enum { MIN_ROWS = 8, UNCERTAIN_ROWS = 20 };
+    *out = (validation){0, 1};
     bo_samples all;
     BO_TRY(bo_samples_subset(t->context, t->samples, BO_TUNE_ROWS, t->desc->seed + 1, &all));
     const size_t half = all.rows / 2;
-    const bo_samples known = bo_samples_slice(&all, 0, half, NULL),
-                     fresh = bo_samples_slice(&all, half, all.rows - half, NULL);
+    const bo_samples training = bo_samples_slice(&all, 0, half, NULL),
+                     held_out = bo_samples_slice(&all, half, all.rows - half, NULL);
     tuner inner = *t;
-    inner.samples = &known;
-    bo_status status = all.rows >= MIN_ROWS ? rehearse_on(&inner, start, metric, &fresh, out) : BO_OK;
-    const double rows = (double)fresh.rows; /* few rows measure the ratio poorly */
-    out->optimism = isfinite(out->optimism) ? pow(fmin(fmax(out->optimism, 1), 100), rows / (rows + DOUBTFUL_ROWS)) : 1;
+    inner.samples = &training;
+    bo_status status = all.rows >= MIN_ROWS ? cross_validate_on(&inner, start, metric, &held_out, out) : BO_OK;
+    const double rows = (double)held_out.rows; /* few rows measure the ratio poorly */
+    out->optimism =
+        isfinite(out->optimism) ? pow(fmin(fmax(out->optimism, 1), 100), rows / (rows + UNCERTAIN_ROWS)) : 1;
     bo_samples_free(&all);
     return status;
 }
 
-/* Learns the metric of a setting as often as a rehearsal suggests, and adjusts γ and λ to it. */
+/* Learns the metric of a setting for the number of iterations that cross-validation selects, and adjusts γ and λ to it.
+ */
 static bo_status refine(const tuner *t, bo_setting *s)
 {
-    lesson found;
-    BO_TRY(rehearse(t, s, learns(t->desc, s), &found));
+    validation found;
+    BO_TRY(cross_validate(t, s, learns(t->desc, s), &found));
     s->optimism = found.optimism;
     for (int i = 1; i <= found.iterations && has_time(t); i++) {
         bool learned = false;

@@ -486,7 +486,7 @@ static void features_are_those_of_the_cpu(void **state)
             assert_ok(gpu, bo_device_read(gpu, found, z, 100 * stride * sizeof *z));
             expect_near("features of the GPU", "number", 100 * stride, expected, found);
             assert_fails(
-                gpu, BO_INVALID, "x is in the memory of the GPU and z in that of the host",
+                gpu, BO_INVALID, "x is in the memory of the GPU, and z in the memory of the host",
                 bo_features_apply(gpu, phi, &(bo_inputs){.rows = 100, .x = on_gpu, .stride = STRIDE}, found, stride));
             bo_device_free(gpu, on_gpu), bo_device_free(gpu, z);
         }

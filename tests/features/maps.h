@@ -89,10 +89,10 @@ static inline double landmark_amplification(const bo_features *f)
 }
 
 /* Uncertainty of u for frequency i in float32, in units of the function's result: u is a sum of rounded products (d + 2
- * rounding errors of at most 2⁻²⁴ Σ|w_j t_j|, including that of the scaled frequency), and the function adds a few;
- * `more` is the remaining part of its argument. w: dense frequencies, t: the scaled input. The self-tensored sketch of
- * degree h = 3 squares a product of 2h - 2 random sums of up to 8 terms, each of which cancels to about 1/√8 of the
- * sizes of its terms: 8^(h - 1) times the uncertainty of y, and twice that for its square. */
+ * rounding errors of at most 2⁻²⁴ Σ|w_j t_j|, including the rounding of the scaled frequency), and the function adds a
+ * few; `more` is the remaining part of its argument. w: dense frequencies, t: the scaled input. The self-tensored
+ * sketch of degree h = 3 squares a product of 2h - 2 random sums of up to 8 terms, each of which cancels to about 1/√8
+ * of the sizes of its terms: 8^(h - 1) times the uncertainty of y, and twice that for its square. */
 static inline double map_rounding(const bo_features *f, const double *w, const double *t, size_t i, double more)
 {
     double sum = 1 + more;

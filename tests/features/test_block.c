@@ -100,10 +100,10 @@ static void scaled_row(const block *b, size_t r, double *x, double *t)
 static double row_rounding(const bo_features *f, const double *w, const double *t)
 {
     double largest_value = map_rounding(f, w, t, 0, 0);
-    if (!f->frequencies && bo_features_scaled(f)) /* t itself is the exponent */
+    if (!f->frequencies && bo_features_scaled(f)) /* t is the exponent */
         for (size_t j = 0; j < DIM; j++) largest_value = fmax(largest_value, map_rounding(f, w, t, 0, fabs(t[j])));
     for (size_t i = 1; i < f->frequencies; i++) largest_value = fmax(largest_value, map_rounding(f, w, t, i, 0));
-    return 2 * largest_value; /* that of the feature and that of the shift */
+    return 2 * largest_value; /* one rounding for the feature and one for the shift */
 }
 
 static void check_features(bo_context *context, block *b)

@@ -79,7 +79,7 @@ static void check_moderate(bo_context *context, const bo_features_desc *desc, vo
     drop(b);
 }
 
-/* The log scale of float32 differs by the rounding of u, of |t|²/2 and of the scale itself, which are all below 1e6 at
+/* The log scale of float32 differs by the rounding of u, of |t|²/2 and of the scale, which are all below 1e6 at
  * a norm of 1000: at most a few units of 2^-24 1e6. The largest feature is near 1/√features. */
 static void check_large(bo_context *context, const bo_features_desc *desc, void *user)
 {

@@ -355,8 +355,8 @@ static void optimal_sampling_reaches_its_bound(void **state)
     bo_context_destroy(context);
 }
 
-/* A sample along one direction excites few frequencies. The others have a twentieth of the probability: some are
- * selected, with weights of at most √20. */
+/* A sample along one direction excites few frequencies. The other candidates have a twentieth of the probability: some
+ * are selected, with weights of at most √20. */
 static void no_frequency_is_given_up(void **state)
 {
     (void)state;

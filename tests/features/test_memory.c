@@ -111,7 +111,7 @@ static void check_size(bo_context *context, const bo_features_desc *map, void *u
     double allocated = (double)(u->account->bytes - before) - 64 * (double)(u->account->live - blocks);
     const bool fewer = f->landmarks && f->landmarks->count < SAMPLE_ROWS; /* dependent landmarks were dropped */
     if (fewer ? (double)estimated < allocated : fabs((double)estimated - allocated) > 0.05 * allocated + 1024)
-        fail_msg("%s: told %zu bytes, holds %.0f", map_name(&desc), estimated, allocated);
+        fail_msg("%s: estimated %zu bytes, allocated %.0f", map_name(&desc), estimated, allocated);
     bo_features_destroy(f);
 }
 
@@ -165,7 +165,7 @@ static void setting_is_all_or_nothing(void **state)
 }
 
 /* Few frequencies of a wide input: an orthogonal block has as many rows as are used, not dim rows (3.2 GB here). The
- * map holds w twice; creating it also needs w in double and the workspace of QR. */
+ * map stores w twice; creating it also needs w in double and the workspace of QR. */
 static void wide_inputs_take_little(void **state)
 {
     (void)state;

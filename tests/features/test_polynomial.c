@@ -91,8 +91,8 @@ static double largest(const double *x, size_t count)
 }
 
 /* A feature is a product of at most p inputs, a sketched one a product of sums of dim inputs: 1e-5 of the largest
- * allows for a hundred rounding errors; a misplaced entry has an error of its own size. A gradient sums as many terms
- * of either sign as there are features. */
+ * allows for a hundred rounding errors; a misplaced entry has an error as large as the entry. A gradient sums as many
+ * terms of either sign as there are features. */
 static void blocks_agree_with_float64(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void exact_features_give_the_kernel(void **state)
         for (size_t j = 0; j < s->length; j++)
             slope += (s->exact_z[j] - s->exact_z[s->length + j]) / (2 * step) * s->exact_dz[j];
         if (!(fabs(slope - along) <= 1e-6 * (1 + fabs(along))))
-            fail_msg("case %zu: the derivative is %.12g, the gradient says %.12g", k, slope, along);
+            fail_msg("case %zu: the numerical derivative is %.12g, the gradient %.12g", k, slope, along);
         drop(s);
     }
     bo_context_destroy(context);

@@ -127,7 +127,7 @@ static inline double oracle_round(double z, double quantum)
     return quantum > 0 ? fmax(-127, fmin(127, rint(z / quantum))) * quantum : z;
 }
 
-/* φ(s(x)) in double, with the map and scaling of the machine; features have their own tests. */
+/* φ(s(x)) in double, with the map and scaling of the machine; features are tested separately. */
 static inline double *oracle_features(bo_context *context, const bo_machine *machine, size_t rows, const float *x)
 {
     size_t dim = machine->report.dim, features = machine->report.features;

@@ -1,4 +1,4 @@
-/* Adam on features: its error beside that of ridge, its limit for many features, and wide networks trained by Adam. */
+/* Adam on features: its error compared with ridge, its limit for many features, and wide networks trained by Adam. */
 #include "oracle.h"
 
 enum { DIM = 3, NEW_ROWS = 200 };
@@ -23,7 +23,7 @@ static double error_of(bo_context *context, const bo_machine *machine, const bo_
     return error;
 }
 
-/* The noise of the targets is 0.1: both errors are those of the function, at most a quarter of its variance. */
+/* The noise of the targets is 0.1: both errors are errors of the function, at most a quarter of its variance. */
 static void test_adam_learns(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static double output(const units *u, const double *x)
     return sum / sqrt((double)u->m);
 }
 
-/* Adds r(x) ∂f(x) of the network `at` to the gradient; f itself is linear in the movement for tangent features. */
+/* Adds r(x) ∂f(x) of the network `at` to the gradient; f is linear in the movement for tangent features. */
 static void add_gradient(const units *at, const double *x, double r, double *gradient)
 {
     const double root = sqrt((double)at->m);
@@ -128,7 +128,7 @@ static double tangent_output(const units *start, const double *movement, const d
     return sum;
 }
 
-/* Trains by Adam with full batches: the network itself, or its tangent features. out: f at all rows. */
+/* Trains by Adam with full batches: the network, or its tangent features. out: f at all rows. */
 static void train_units(const units *start, bool tangent, double x[ALL][DIM], const double *y, double out[ALL])
 {
     size_t count = start->m * (DIM + 1);

@@ -201,7 +201,7 @@ static void false_alarms(void **state)
     bo_context_destroy(context);
 }
 
-/* Shifts of the mean, of the variance, and of the correlation alone, which no column shows. */
+/* Shifts of the mean, of the variance, and of only the correlation, which tests of single columns cannot detect. */
 static void power(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Equal frequencies; those of words in a text; equal ones beside one category with 30% of the rows. */
+/* Equal frequencies; frequencies of words in a text; equal ones beside one category with 30% of the rows. */
 typedef enum shape { EQUAL, ZIPF, DOMINATED } shape;
 
 /* The p-value of one column of categories: of `rows` of A and a third as many of B, which prefer the first categories
@@ -271,7 +271,7 @@ static double category_p_value(bo_context *context, size_t categories, size_t ro
 /* Under the null hypothesis the p-values of a column are uniform, for categories of all sizes: the largest difference
  * of 200 of them from a uniform distribution is above 1.95/√200 with probability 0.001 (Kolmogorov and Smirnov). Half
  * of them are between 0.25 and 0.75, up to 3.3 standard deviations √(0.25/200); in the case of rare categories, whose
- * variance is 0.39 times that of the sum of squared normal variables, 72% would be. A shift is found. */
+ * variance is 0.39 times the variance of the sum of squared normal variables, 72% would be. A shift is found. */
 static void many_categories(void **state)
 {
     (void)state;

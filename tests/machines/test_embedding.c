@@ -130,7 +130,7 @@ static void linear(void **state)
             assert_close(c[i * K + k], expected, 1e-9);
         }
     }
-    for (size_t i = 0; i < ROWS; i++) { /* the distance to the subspace is that of the reconstruction */
+    for (size_t i = 0; i < ROWS; i++) { /* the distance to the subspace is the distance to the reconstruction */
         double square = 0;
         for (size_t j = 0; j < DIM; j++) {
             double d = (double)x[i * DIM + j] - back[i * DIM + j];
@@ -226,7 +226,7 @@ static double subspace_error(bo_context *context, const float *x, const double *
     return sqrt(fmax(2 * (K - shared), 0));
 }
 
-/* The error of φ(x)·φ(y) is of order 1/√features, and so is that of the subspace (Davis and Kahan 1970). 16 times the
+/* The errors of φ(x)·φ(y) and of the subspace are of order 1/√features (Davis and Kahan 1970). 16 times the
  * features: a factor of 4; the mean over 6 seeds is within a factor of 1.6 of that by a wide margin. */
 static void gaussian_converges(void **state)
 {
@@ -312,7 +312,7 @@ static void files(void **state)
 }
 
 /* Pre-images of a smooth sheet: two Gaussian components explain most of two-dimensional data, and the reported error is
- * that of the training rows. */
+ * the error of the training rows. */
 static void pre_images(void **state)
 {
     (void)state;
@@ -397,11 +397,11 @@ static void refusals(void **state)
     assert_ok(context, bo_embedding_fitting_create(context, &default_desc, &rows, &fitting));
     assert_fails(context, BO_INVALID, "at least 2 rows", bo_embedding_fitting_finish(context, fitting, &e));
     bo_machine *machine;
-    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_finish(context, fitting, &machine));
+    assert_fails(context, BO_INVALID, "found a fitting of an embedding", bo_fitting_finish(context, fitting, &machine));
     assert_null(machine);
-    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_merge(context, fitting, fitting));
+    assert_fails(context, BO_INVALID, "found a fitting of an embedding", bo_fitting_merge(context, fitting, fitting));
     const bo_collective alone = {.size = 1};
-    assert_fails(context, BO_INVALID, "found that of an embedding", bo_fitting_reduce(context, fitting, &alone));
+    assert_fails(context, BO_INVALID, "found a fitting of an embedding", bo_fitting_reduce(context, fitting, &alone));
     rows.dim = DIM - 1;
     assert_fails(context, BO_INVALID, "expected 4 columns", bo_fitting_add(context, fitting, &rows));
     const float weights[ROWS] = {1};
@@ -417,7 +417,8 @@ static void refusals(void **state)
     bo_samples numbers = {.rows = ROWS, .dim = DIM, .targets = 1, .x = x, .y = y};
     const bo_machine_desc machine_desc = {.features = {.features = 8}, .lambda = 1};
     assert_ok(context, bo_fitting_create(context, &machine_desc, &numbers, &fitting));
-    assert_fails(context, BO_INVALID, "found that of a machine", bo_embedding_fitting_finish(context, fitting, &e));
+    assert_fails(context, BO_INVALID, "found a fitting of a machine",
+                 bo_embedding_fitting_finish(context, fitting, &e));
     bo_fitting_destroy(fitting);
     e = fit(context, &default_desc, x);
     assert_fails(context, BO_INVALID, "4 columns",

@@ -7,7 +7,7 @@
 
 enum { ROWS = 1200, DIM = 3, TEST_ROWS = 5000 };
 
-/* Metrics accumulated over blocks equal those of all predictions at once. */
+/* Metrics accumulated over blocks equal the metrics of all predictions in one call. */
 static void test_regression(void **state)
 {
     (void)state;

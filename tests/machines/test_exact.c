@@ -107,7 +107,8 @@ static void test_exact_equals_kernel_ridge(void **state)
     bo_context_destroy(context);
 }
 
-/* The validation error is that of fits without one row, and deviations are those of a Gaussian process. */
+/* The validation error equals the error of fits without one row, and deviations equal the deviations of a Gaussian
+ * process. */
 static void test_errors_and_deviations(void **state)
 {
     (void)state;

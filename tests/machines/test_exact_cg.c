@@ -25,7 +25,7 @@ static bo_features *sections(bo_context *context, bo_kernel kernel, size_t rows,
     return phi;
 }
 
-/* Every part of the matrix in memory gives the same bits, and those of the products written out up to rounding. */
+/* The result has the same bits for every part of the matrix in memory, and equals explicit products up to rounding. */
 static void test_products(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void test_equals_dual(void **state)
     bo_context_destroy(context);
 }
 
-/* The validation error is that of a machine that never saw the validation rows: rows of weight 0. */
+/* The validation error equals the error of a machine fitted without the validation rows: rows of weight 0. */
 static void test_validation(void **state)
 {
     (void)state;

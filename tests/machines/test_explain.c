@@ -45,7 +45,7 @@ static void column_moments(const bo_samples *s, size_t j, double *mean, double *
 
 /* ---- permutations ------------------------------------------------------------------------------------------------ */
 
-/* With the same permutations, the increase is that of predictions of a permuted copy of the table. Machines that were
+/* With the same permutations, the increase equals the increase for a permuted copy of the table. Machines that were
  * fitted to sparse rows predict them as sparse rows; the reference predicts dense ones, whose last bits of float
  * differ. */
 static void compare_importance(bool sparse, double tolerance)
@@ -121,7 +121,7 @@ static void test_importance_is_that_of_permuted_tables(void **state)
 
 /* Without true values: f changes by slope_j (x' - x), whose mean square over permutations is 2 slope² variance; the
  * relative standard deviation of that mean over 200 rows and 5 permutations is below 10%. Two inputs that are equal up
- * to noise and have opposite slopes matter alone, but not as one column. */
+ * to noise and have opposite slopes matter as two columns, but not as one column. */
 static void test_changes_of_linear_predictions(void **state)
 {
     (void)state;
@@ -189,9 +189,10 @@ static void test_classes_lose_log_loss_and_accuracy(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- slopes ------------------------------------------------------------------------------------------------------ */
+/* ---- gradients ------------------------------------------------------------------------------------------------------
+ */
 
-/* A linear machine has one direction, its slopes by standard deviation. */
+/* A linear machine has one direction, its gradient per standard deviation. */
 static void test_gradients_and_direction_of_a_linear_machine(void **state)
 {
     (void)state;
@@ -209,7 +210,7 @@ static void test_gradients_and_direction_of_a_linear_machine(void **state)
         expected[j] = slope(context, machine, j) * sqrt(variance);
         norm += expected[j] * expected[j];
     }
-    /* predictions and slopes are rounded to float: 1e-6 of the largest prediction */
+    /* predictions and gradients are rounded to float: 1e-6 of the largest prediction */
     assert_close(gradients[0], hypot(expected[0], expected[1]), 1e-4 * sqrt(norm));
     assert_close(gradients[2], fabs(expected[3]), 1e-4 * sqrt(norm));
     assert_close(shares[0], 1, 1e-4);
@@ -314,7 +315,7 @@ static void test_curves_are_means_and_quantiles(void **state)
     bo_context_destroy(context);
 }
 
-/* Probabilities are not shifted, and those of the classes add up to 1. */
+/* Probabilities are not shifted and add up to 1. */
 static void test_curves_of_classes_stay_probabilities(void **state)
 {
     (void)state;

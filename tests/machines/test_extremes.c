@@ -94,7 +94,7 @@ static void test_targets_out_of_range(void **state)
     bo_context *context = test_context(1);
     refuse_targets(context, 1e-300, 0, "is too small for double precision; multiply the target by a constant");
     refuse_targets(context, 1e300, 0, "row 0: expected a target between -1e+290 and 1e+290");
-    refuse_targets(context, 1, 1e200, "row 299: the target 1e+200 is too far from the others");
+    refuse_targets(context, 1, 1e200, "row 299: the target 1e+200 is too far from the other targets");
     bo_context_destroy(context);
 }
 

@@ -478,7 +478,7 @@ static void test_unwritable(void **state)
     char path[128];
     snprintf(path, sizeof path, "%s/no/such/directory", f->directory);
     assert_fails(f->context, BO_IO, "directory", bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = path}));
-    assert_int_equal(mkdir(f->other, 0700), 0); /* the name is that of a directory */
+    assert_int_equal(mkdir(f->other, 0700), 0); /* the name belongs to a directory */
     assert_true(bo_machine_save(f->context, machine, NULL, &(bo_sink){.path = f->other}) != BO_OK);
     assert_int_equal(rmdir(f->other), 0);
     /* a failed save does not change the old file */

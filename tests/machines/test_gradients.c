@@ -141,7 +141,7 @@ static void test_every_kernel_agrees_with_differences(void **state)
     bo_context_destroy(context);
 }
 
-/* At training rows kernels with a kink have a slope between those of both sides: finite. */
+/* At training rows kernels with a kink have a derivative between the one-sided derivatives: finite. */
 static void test_training_rows_of_exact_kernels_are_finite(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static void test_windows(void **state)
 }
 
 /* Errors whose size depends on the prediction and on a column: log s is found, and its leave-one-out values are close
- * to those of fits without the row. */
+ * to fits without the row. */
 static void test_deviation(void **state)
 {
     (void)state;
@@ -119,14 +119,14 @@ static void test_deviation(void **state)
     }
     assert_true(sqrt(squares) < 0.1);
     /* Groups of equal predictions, so that the knots do not change: leaving a row out changes log s as the
-     * approximation says, up to second order (h = 1/50 of a group, r up to about 3). */
+     * approximation predicts, up to second order (h = 1/50 of a group, r up to about 3). */
     i.knots = bo_deviation_knots(FEW), i.columns = 0;
     for (size_t k = 0; k < FEW; k++) prediction[k] = (double)(k % i.knots);
     const bo_errors few = {FEW, prediction, error, NULL};
     assert_ok(context, bo_deviation_fit(context, &few, 0, &i, left));
     for (size_t k = 0; k < FEW; k++) truth[k] = bo_deviation_log(&i, 0, prediction[k], NULL);
     double rest = 0, change = 0;
-    for (size_t gone = 0; gone < LEFT; gone++) { /* the last row takes the place of the row that is left out */
+    for (size_t gone = 0; gone < LEFT; gone++) { /* the last row replaces the row that is left out */
         const size_t last = FEW - 1;
         const double p = prediction[gone], e = error[gone];
         prediction[gone] = prediction[last], error[gone] = error[last];
@@ -159,8 +159,8 @@ static bo_samples noisy_rows(size_t rows, size_t targets, uint64_t seed)
 
 /* Coverage on new rows, over SEEDS fits with 2,000 left-out rows (500 of CG) and FRESH new rows each. A fifth has
  * windows of 400 (200) rows: the standard error of its coverage is √(.05 .95 (1/1200 + 1/2400)) = 0.8% (CG: 1.1%), and
- * that of the total 0.35% (0.6%). Normal intervals of one width cover more than 99% of the first fifth and less than
- * 90% of the last. */
+ * of the total 0.35% (0.6%). Normal intervals of one width cover more than 99% of the first fifth and less than 90% of
+ * the last. */
 static void test_coverage(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static void expect_same_intervals(bo_context *context, const bo_machine *a, size
     oracle_drop(&fresh);
 }
 
-/* Rows of weight 0 change nothing; each of several targets has the intervals that it has alone. */
+/* Rows of weight 0 change nothing; each of several targets has the same intervals as in a fit of only this target. */
 static void test_weights_and_targets(void **state)
 {
     (void)state;

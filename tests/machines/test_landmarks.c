@@ -5,7 +5,7 @@
 #include "oracle.h"
 #include "features/landmarks.h"
 
-enum { ROWS = 190, DIM = 3, NEW_ROWS = 40 }; /* fewer than 200 rows: CG holds none back */
+enum { ROWS = 190, DIM = 3, NEW_ROWS = 40 }; /* fewer than 200 rows: CG holds out no rows */
 
 static bo_machine_desc landmark_desc(bo_kernel kernel, size_t features, bo_solver solver)
 {
@@ -148,7 +148,7 @@ static void test_files_and_threads(void **state)
     bo_context_destroy(context), bo_context_destroy(other);
 }
 
-/* Rows far from all others have leverage 1: sampling by leverage finds them, and the error is smaller. */
+/* Rows far from all other rows have leverage 1: sampling by leverage finds them, and the error is smaller. */
 static void test_leverage_finds_outliers(void **state)
 {
     (void)state;
@@ -204,7 +204,7 @@ static void test_choice_of_the_solver(void **state)
     bo_context_destroy(context);
 }
 
-/* The search of γ and λ uses landmarks too; the error is that of new rows. */
+/* The search of γ and λ uses landmarks too; the error is the error on new rows. */
 static void test_search(void **state)
 {
     (void)state;

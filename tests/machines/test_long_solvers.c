@@ -24,13 +24,14 @@ static double distance(bo_context *context, const bo_machine *a, const bo_machin
 /* ---- conjugate gradients ----------------------------------------------------------------------------------------- */
 
 /* CG stops at a relative residual of 1e-5 in the unknown D^½ β, where the smallest eigenvalue of the system is 1: the
- * error of D^½ β is at most 1e-5 |D^-½ Zᵀy| <= 1e-5 √n |y| √(|G|/λ), and that of f is this times |z|/√λ. */
+ * error of D^½ β is at most 1e-5 |D^-½ Zᵀy| <= 1e-5 √n |y| √(|G|/λ), and the error of f is at most this times |z|/√λ.
+ */
 static void test_cg_equals_primal(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
     float *weights = oracle_weights(190, 2);
-    for (int mode = 0; mode < 8; mode++) { /* below 200 rows none is held out */
+    for (int mode = 0; mode < 8; mode++) { /* below 200 rows no row is held out */
         bo_samples train = mode & 1 ? oracle_classes(190, DIM, 3, 2, 1) : oracle_regression(190, DIM, 2, 0.3, 1);
         if (mode & 2) train.weights = weights;
         bo_machine_desc desc = oracle_desc(FEATURES, 0.5, 1);
@@ -165,7 +166,7 @@ static void test_choice_by_memory(void **state)
     bo_context_destroy(context);
 }
 
-/* Losses and solvers are those of the fit that follows; stream_rows selects a stream. */
+/* Estimated losses and solvers equal the losses and solvers of the fit; stream_rows selects a stream. */
 static void test_estimate(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Columns far from 0: origins are chosen and subtracted in float64, so that the machine is that of the same rows near
- * 0. */
+/* Columns far from 0: origins are chosen and subtracted in float64, so that the machine equals a machine fitted to the
+ * same rows near 0. */
 #include "io/stream.h"
 #include "../io/files.h"
 #include "oracle.h"
@@ -9,7 +9,7 @@ enum { ROWS = 400, NEW = 60 };
 
 static const double offsets[] = {0, 1e7, 1e8, 1.7e9, 1.7e12, -1.7e12};
 
-/* Steps of 1/1024, which float64 holds at all offsets. The second column is near 0. */
+/* Steps of 1/1024, which float64 represents exactly at all offsets. The second column is near 0. */
 static void make_rows(size_t rows, uint64_t seed, double offset, double *x, double *y)
 {
     bo_rng rng = bo_rng_make(seed, 1);
@@ -281,7 +281,8 @@ static void mostly_absent_numbers(void **state)
 
 /* ---- machines that are loaded or saved without the schema -------------------------------------------------------- */
 
-/* Rows whose numbers float32 holds at the offset too, so that numbers and their differences are the same rows. */
+/* Rows whose numbers float32 represents exactly at the offset too, so that numbers and differences describe the same
+ * rows. */
 static void make_exact_rows(size_t rows, uint64_t seed, double offset, double step, double *x, double *y)
 {
     bo_rng rng = bo_rng_make(seed, 1);
@@ -481,7 +482,7 @@ static void sparse_without_schema(void **state)
         for (size_t i = 0; i < 3; i++) assert_true(found[i] == expected[i] && found_std[i] == expected_std[i]);
         assert_ok(context, bo_machine_predict(context, raw, &(bo_inputs){.rows = 3, .x = dense, .stride = 4},
                                               &(bo_prediction){.mean = found, .std = found_std}));
-        for (size_t i = 0; i < (s ? 1 : 3); i++) /* features of rows far away are those of rounding errors */
+        for (size_t i = 0; i < (s ? 1 : 3); i++) /* features of distant rows consist of rounding errors */
             assert_true(fabs(found[i] - expected[i]) < 1e-5);
         bo_machine_destroy(machine);
         bo_machine_destroy(raw);

@@ -32,7 +32,7 @@ static void predict(bo_context *context, const bo_machine *machine, const bo_inp
                                                   .probabilities = selection >> 5 & 1 ? out->probability : NULL}));
 }
 
-/* What was selected is that of `all`; the rest is untouched. */
+/* The selected results equal the results of `all`; the rest is untouched. */
 static void check_selection(const results *all, const results *found, unsigned selection, size_t outputs)
 {
     for (size_t k = 0; k < NEW * outputs; k++) {
@@ -71,7 +71,7 @@ static void check_all(bo_context *context, const bo_machine *machine, const floa
         assert_true(all.number[1][k] <= all.number[0][k] && all.number[0][k] <= all.number[2][k]);
 }
 
-/* The standard deviation is that of the 95% interval at any level, and 95% is the default. */
+/* The standard deviation is computed from the 95% interval at any level, and 95% is the default. */
 static void check_level(bo_context *context, const bo_machine *machine, const float *x)
 {
     static results narrow, wide, default_level;

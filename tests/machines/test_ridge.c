@@ -9,7 +9,7 @@ static bo_samples new_rows(void)
     return oracle_regression(NEW_ROWS, DIM, 1, 0, 99);
 }
 
-/* The predictions of the machine on new rows equal those of the normal equations with these weights and this
+/* The predictions of the machine on new rows equal predictions from the normal equations with these weights and this
  * penalty. */
 static void expect_ridge(bo_context *context, const bo_machine *machine, const bo_samples *train, const double *y,
                          size_t outputs, const double *weights, const double *penalty, bool intercept)
@@ -285,8 +285,8 @@ static void test_noise_is_lambda(void **state)
 }
 
 /* Ridge regression on C corrupted copies of every row with penalty Cλ tends to the machine with `noise` or `dropout` as
- * C grows: the Gram matrix of the copies divided by C is that of the machine plus errors of order 1/√C. The mean
- * difference of predictions over independent repetitions is compared with its standard error. */
+ * C grows: the Gram matrix of the copies divided by C equals the matrix of the machine plus errors of order 1/√C. The
+ * mean difference of predictions over independent repetitions is compared with its standard error. */
 typedef void (*corrupt_fn)(bo_rng *rng, size_t features, const double *z, double amount, double *out);
 
 static void add_noise(bo_rng *rng, size_t features, const double *z, double amount, double *out)

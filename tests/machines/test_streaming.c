@@ -296,8 +296,8 @@ static void test_finish_and_go_on(void **state)
 
 /* ---- several ranks ----------------------------------------------------------------------------------------------- */
 
-/* A collective for ranks that are called one after the other: each call of sum() adds its values to those of the other
- * ranks, read from their fittings. */
+/* A collective for ranks that are called one after the other: each call of sum() adds its values to the values of the
+ * other ranks, read from their fittings. */
 enum { RANKS = 3 };
 typedef struct fake {
     double *totals[2]; /* of the Gram matrices and of the row counts */

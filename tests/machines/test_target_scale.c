@@ -65,7 +65,7 @@ static void test_chosen(void **state)
     bo_context_destroy(context);
 }
 
-/* The machine of logarithms is that of targets log y, up to exp. */
+/* The machine of logarithms equals a machine for targets log y, up to exp. */
 static void test_equals_logarithms(void **state)
 {
     (void)state;

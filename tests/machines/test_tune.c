@@ -126,9 +126,9 @@ static void test_everywhere(void **state)
     bo_context_destroy(context);
 }
 
-/* Nothing can be learned from noise: the validation error says so, although a metric, γ and λ could fit the left-out
- * errors of 40 columns well, and intervals cover fresh rows: the left-out prediction of a row, the mean of the others,
- * tells its own target. */
+/* Nothing can be learned from noise: the validation error shows this, although a metric, γ and λ could fit the left-out
+ * errors of 40 columns well, and intervals cover fresh rows: the left-out prediction of a row is the mean of the other
+ * targets, which determines the target of the row. */
 static void test_noise(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_committee(void **state)
     assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = mean, .std = std}));
     const size_t other_members = machine->other_members_count;
-    machine->other_members_count = 0; /* the leader alone */
+    machine->other_members_count = 0; /* only the leader */
     assert_ok(context, bo_machine_predict(context, machine, &(bo_inputs){.rows = fresh.rows, .x = fresh.x},
                                           &(bo_prediction){.mean = part}));
     machine->other_members_count = other_members;

@@ -1,5 +1,5 @@
 /* Standard deviations for noise of equal size: the explicit formula, and the coverage of the 95% interval on new rows.
- * Noise whose size varies has its own tests: test_intervals.c. */
+ * Noise of varying size is tested separately: test_intervals.c. */
 #include "machines/enums.h"
 #include "oracle.h"
 
@@ -196,7 +196,8 @@ static void test_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Blocks of 512 rows, a stride wider than the row, and no rows: the result of each row is independent of the others. */
+/* Blocks of 512 rows, a stride wider than the row, and no rows: the result of each row is independent of the other
+ * rows. */
 static void test_rows_are_independent(void **state)
 {
     (void)state;

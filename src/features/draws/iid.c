@@ -1,5 +1,5 @@
-/* Independent frequencies. Each row has its own random stream: the first rows of a longer draw equal those of a shorter
- * one. */
+/* Independent frequencies. Each row has a separate random stream: the first rows of a longer draw equal a shorter draw.
+ */
 #include <math.h>
 #include "../internal.h"
 

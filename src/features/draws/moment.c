@@ -38,8 +38,8 @@ static void center(size_t rows, size_t columns, double *g)
     }
 }
 
-/* Makes the columns of g orthonormal, up to the factor √rows: g := g L⁻ᵀ with L Lᵀ = gᵀg / rows. `transposed` is work
- * memory of the size of g. */
+/* Makes the columns of g orthonormal, up to the factor √rows: g := g L⁻ᵀ with L Lᵀ = gᵀg / rows. `transposed` is a
+ * workspace of the size of g. */
 static bo_status whiten(bo_context *context, size_t rows, size_t columns, double *g, double *transposed,
                         double *covariance)
 {

@@ -85,7 +85,7 @@ static inline bo_status bo_count_twice(bo_context *context, const bo_features_de
     return bo_count_columns(context, desc, 2, features);
 }
 
-/* The function pointers of a definition whose functions have the usual names. */
+/* The function pointers of a definition whose functions have the default names. */
 #define BO_FUNCTION_CODE                                                                                               \
     .fast = fast, .fast_backward = fast_backward, .forward_f32 = forward_f32, .forward_f64 = forward_f64,              \
     .backward_f32 = backward_f32, .backward_f64 = backward_f64

@@ -1,4 +1,4 @@
-/* φ_j = elu(t_j) + 1 = t + 1 for t > 0, else e^t (Katharopoulos et al. 2020): no projection, features = dim. */
+/* φ_j = elu(t_j) + 1 = t + 1 for t > 0, otherwise e^t (Katharopoulos et al. 2020): no projection, features = dim. */
 #ifdef REAL
 
 static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, REAL *z, size_t ldz,
@@ -51,7 +51,7 @@ static void fast(const bo_features *f, size_t rows, const float *x, size_t ldx, 
     }
 }
 
-/* φ' = 1 if φ = t + 1 > 1, else φ */
+/* φ' = 1 if φ = t + 1 > 1, otherwise φ */
 static void fast_backward(const bo_features *f, size_t rows, const float *z, size_t ldz, const float *dz, size_t lddz,
                           float *dt, size_t lddt, float *push)
 {

@@ -1,8 +1,8 @@
 /* φ(x) = W k(Z, x): the Nyström features of landmarks Z (landmarks.c). Without W, φ(x) = k(Z, x). Features beyond the
  * number of landmarks are 0.
  *
- * Gradients: with dk = Wᵀ dφ, dt = Σ_i dk_i ∂k(t, t_i)/∂t, by the slopes of the kernel with respect to the members of
- * the pair that it depends on (derivatives.c). */
+ * Gradients: with dk = Wᵀ dφ, dt = Σ_i dk_i ∂k(t, t_i)/∂t, by the derivatives of the kernel with respect to the members
+ * of the pair (derivatives.c). */
 #ifdef REAL
 
 /* The pair of a scaled row and landmark i. */

@@ -30,7 +30,7 @@ static REAL R(curvature)(const bo_features *f, REAL u)
     return f->desc.activation == BO_HIDDEN_ERF ? -2 * u * R(slope)(f, u) : 0;
 }
 
-/* The vectors of a group of rows; each has a row of its own length per input row. */
+/* The vectors of a group of rows; each has one row per input row, with a length that depends on the vector. */
 typedef struct R(vectors) {
     REAL *phi[BO_DEEPEST + 1]; /* φ^l */
     REAL *u[BO_DEEPEST + 1], *s[BO_DEEPEST + 1];
@@ -126,7 +126,7 @@ static void R(turned)(size_t inputs, size_t outputs, const float *w, REAL scale,
     }
 }
 
-/* Adds the gradients of the factors of block l of row r to those of φ and s. */
+/* Adds the gradients of the factors of block l of row r to the gradients of φ and s. */
 static void R(block_back)(const bo_features *f, size_t l, size_t r, const REAL *dz, const R(vectors) * x,
                           R(vectors) * d)
 {
@@ -154,7 +154,7 @@ static void R(block_back)(const bo_features *f, size_t l, size_t r, const REAL *
                   d->v + p * GROUP * n->longest, d->s[p] + r * n->width[p]);
 }
 
-/* From the gradients of φ^L, …, φ^0 and of s to that of t. */
+/* Computes the gradient of t from the gradients of φ^L, …, φ^0 and of s. */
 static void R(layers_back)(const bo_features *f, size_t r, const R(vectors) * x, R(vectors) * d, REAL *dt)
 {
     const network_shape *n = &f->network->shape;
@@ -203,7 +203,7 @@ enum { GROUP = BO_SIZE(16, 2) }; /* rows per group: a matrix is read once for al
 
 /* Widths, lengths and places of a network. Blocks are empty for nngp. */
 typedef struct network_shape {
-    size_t layers, bias;                          /* bias: 1 if σ_b > 0, else 0 */
+    size_t layers, bias;                          /* bias: 1 if σ_b > 0, otherwise 0 */
     size_t width[BO_DEEPEST + 1];                 /* width[0] is dim */
     size_t block[BO_DEEPEST + 1];                 /* length of block l >= 1 */
     size_t first[BO_DEEPEST + 1];                 /* its first feature */
@@ -221,7 +221,7 @@ typedef struct entry {
 struct bo_random_network {
     network_shape shape;
     float *g;
-    entry *entries; /* one per feature; those of the first block are not used */
+    entry *entries; /* one per feature; the entries of the first block are not used */
 };
 
 /* C = A B; B is k x n. */
@@ -245,8 +245,8 @@ static void times_f64(const bo_features *f, size_t rows, size_t n, size_t k, con
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* Layers below the last have half as many units as there are features, so that their error decreases like that of the
- * features. */
+/* Layers below the last have half as many units as there are features, so that their error decreases like the error of
+ * the features. */
 static network_shape shape_of(const bo_features_desc *desc)
 {
     size_t layers = (size_t)desc->depth, bias = desc->bias_variance > 0,
@@ -339,8 +339,8 @@ float *bo_random_network_matrices(bo_random_network *network)
     return network->g;
 }
 
-/* Chooses the entries of the gradient of W_l: the bias gets its share σ_b²/(σ_b² + σ_w²) of the block, and the inputs,
- * in the order of the permutation, take turns in the rest. */
+/* Chooses the entries of the gradient of W_l: the bias gets its share σ_b²/(σ_b² + σ_w²) of the block, and the
+ * remaining entries cycle through the inputs in the order of the permutation. */
 static void choose_entries(const bo_features *f, size_t l, const size_t *order, entry *out)
 {
     const network_shape *n = &f->network->shape;

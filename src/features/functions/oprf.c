@@ -1,7 +1,7 @@
 /* Optimal positive features (FAVOR++, Likhosherstov et al. 2022): φ = D exp(A|w|² + B u - |t|²/2) / √m with B = √(1 -
  * 4A), D = (1 - 4A)^{d/4}, unbiased for exp(x·y) for every A < 1/8. The A that minimizes the variance at z² = |x + y|²
  * is A = (1 - 1/ρ)/8 with ρ = 2d / (√((2z² + d)² + 8 d z²) + 2z² + d). It is never positive, so the features are
- * bounded. z² is the mean over pairs, `pair_norm`. The code is that of positive.c with A|w|² as offset. */
+ * bounded. z² is the mean over pairs, `pair_norm`. The code is shared with positive.c, with A|w|² as offset. */
 #include "common.h"
 #include <math.h>
 

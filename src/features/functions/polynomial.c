@@ -9,7 +9,7 @@
  * of degree <= p - 2. */
 #ifdef REAL
 
-/* Computes the features up to those of run `end` from those of degree 0 and 1. */
+/* Computes the features up to run `end` from the features of degree 0 and 1. */
 static void R(monomials)(const bo_features *f, size_t end, const REAL *t, REAL *z)
 {
     const REAL root = (REAL)sqrt((double)f->desc.degree);
@@ -30,8 +30,8 @@ static void R(forward)(const bo_features *f, size_t rows, const REAL *u, const R
     for (size_t r = 0; r < rows; r++) R(monomials)(f, runs, t + r * f->desc.dim, z + r * ldz);
 }
 
-/* Propagates gradients backward through the products. The gradient of a parent is complete when those of its children,
- * which all come later, are complete. Features of the highest degree have no children. */
+/* Propagates gradients backward through the products. The gradient of a parent is complete when the gradients of its
+ * children, which all come later, are complete. Features of the highest degree have no children. */
 static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const REAL *t, const REAL *dz, size_t lddz,
                         REAL *du, REAL *dt, void *scratch)
 {
@@ -78,7 +78,7 @@ static size_t inner_runs(const bo_features_desc *desc)
     return (size_t)monomials_up_to(desc->dim, desc->degree - 3);
 }
 
-/* Returns the number of features below the highest degree, including those of degree 1, which R(monomials) always
+/* Returns the number of features below the highest degree, including degree 1, which R(monomials) always
  * writes. */
 static size_t parents(const bo_features_desc *desc)
 {

@@ -104,7 +104,7 @@ static const bo_factors square = {1, 1, 1.41421356237309504880};
 
 enum { GROUP = BO_SIZE(16, 2) }; /* rows per group: their items stay in the first-level cache */
 
-/* g: the matrices of the leaves side by side, (dim + 1) x h r, then the h - 2 others, r x r each. turned: their
+/* g: the matrices of the leaves side by side, (dim + 1) x h r, then the h - 2 other matrices, r x r each. turned: their
  * transposes for gradients, the leaves without the row for 1: h r x dim, then r x r each. */
 struct bo_selftensor {
     size_t r, half;

@@ -244,7 +244,8 @@ bo_status bo_gpu_map_apply(bo_context *context, const bo_features *features, siz
     BO_TRY(bo_device_owns(context, x, &x_on_gpu));
     BO_TRY(bo_device_owns(context, z, &z_on_gpu));
     if (x_on_gpu != z_on_gpu)
-        return bo_fail(context, BO_INVALID, "applying features: x is in the memory of the %s and z in that of the %s",
+        return bo_fail(context, BO_INVALID,
+                       "applying features: x is in the memory of the %s, and z in the memory of the %s",
                        x_on_gpu ? "GPU" : "host", z_on_gpu ? "GPU" : "host");
     BO_TRY(bo_gpu_map_prepare(context, features));
     return (x_on_gpu ? apply_device : apply_host)(context, features, rows, x, ldx, z, ldz);

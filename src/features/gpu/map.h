@@ -12,7 +12,7 @@ bo_status bo_gpu_map_check(bo_context *context, const bo_features *features);
 bo_status bo_gpu_map_prepare(bo_context *context, const bo_features *features);
 /* Bytes of scratch memory of both functions below. */
 size_t bo_gpu_map_bytes(const bo_features *features, size_t rows);
-/* Rows of x are ldx numbers apart, those of phi ldphi numbers. phi may be float64. root: φ of row i is multiplied by
+/* ldx and ldphi are the strides of x and phi in numbers. phi may be float64. root: φ of row i is multiplied by
  * root[i]; NULL: all 1. */
 bo_status bo_gpu_map_forward(bo_context *context, const bo_features *features, size_t rows, bo_gpu_source x, size_t ldx,
                              const float *root, bo_gpu_target phi, size_t ldphi, void *scratch);

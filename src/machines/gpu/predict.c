@@ -19,7 +19,7 @@ bool bo_gpu_predicts(const bo_context *context, const bo_machine *machine, const
 
 /* ---- copies of the machine --------------------------------------------------------------------------------------- */
 
-/* Places of the arrays in a copy, in bytes. Deviations: of the triangular system of `size` equations. */
+/* Offsets of the arrays in a copy, in bytes. Deviations: of the triangular system of `size` equations. */
 typedef struct places {
     size_t beta, center, picked; /* of predictions */
     size_t inverses, packed, train, penalty;
@@ -106,7 +106,7 @@ static bo_status fill_deviations(bo_context *context, const bo_machine *machine,
     return bo_machine_train_features(context, machine, BO_MACHINE_BLOCK, (double *)(void *)(host + p->train));
 }
 
-/* Uploads the arrays of predictions, or those of deviations, unless they are there. */
+/* Uploads the arrays of predictions or of deviations, unless they are on the device already. */
 static bo_status prepare_copy(bo_context *context, const bo_machine *machine, bool deviations)
 {
     bo_device *device = bo_device_of(context);

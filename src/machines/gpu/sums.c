@@ -3,7 +3,7 @@
  *
  *   float32   products of runs of RUN rows, whose sums are added in float64 (device/cuda/gram.cu)
  *   float64   products in float64, added in place
- *   rounded   products of integers, whose sums are exact; those with the few other columns in float64
+ *   rounded   products of integers, whose sums are exact; products with the few other columns in float64
  *
  * Only panels of columns down to the diagonal are multiplied: (1 + panel / size) / 2 of all products. */
 #include "sums.h"
@@ -218,7 +218,7 @@ static bo_status add_rounded(bo_context *context, const bo_device_sums *s, size_
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Columns `first` to first + count - 1 of z become those of u, each row times its root; root NULL: all 1. */
+/* Copies the columns of u to columns `first` to first + count - 1 of z, each row times its root; root NULL: all 1. */
 static bo_status put_columns(bo_context *context, const bo_device_sums *s, size_t rows, size_t first, size_t count,
                              const float *u, const float *root)
 {
@@ -303,7 +303,7 @@ bo_status bo_device_sums_margins(bo_context *context, bo_device_sums *sums, cons
     return status;
 }
 
-/* Copies rows of G to the host or back, some at a time. */
+/* Copies rows of G to the host or back, in blocks. */
 static bo_status transfer(bo_context *context, bo_device_sums *s, bool to_host, double *gram)
 {
     enum { ROWS = 256 };

@@ -10,13 +10,13 @@ enum { BO_FIT_BLOCKS = 24 };
 /* Addresses of the device unless stated otherwise. Strides are multiples of 32 numbers. */
 struct bo_device_sums {
     bo_device *device;
-    size_t features, outputs, target_columns, size; /* others = outputs + 1, size = features + others */
+    size_t features, outputs, target_columns, size; /* target_columns = outputs + 1, size = features + target_columns */
     bool precise;
     float quantum;
     bool maps; /* the device computes features from x; false: they come from the host */
     /* a block of rows; u: features from the host, or scratch memory of the map */
     float *x, *u, *columns, *root;
-    void *z; /* float64 if `precise` or rounded, else float32 */
+    void *z; /* float64 if `precise` or rounded, otherwise float32 */
     int8_t *q;
     void *sums; /* size x panel: products of a run of rows, as float32 or integers */
     size_t ldz, q_rows;
@@ -32,7 +32,7 @@ struct bo_device_sums {
     bo_gpu_pivot *pivot;
     double *right, *solution; /* of a system: features x solved */
     size_t solved;
-    void *owned[BO_FIT_BLOCKS]; /* all memory of the device, except that of `right` and `solution` */
+    void *owned[BO_FIT_BLOCKS]; /* all memory of the device except `right` and `solution` */
     size_t owned_count;
 };
 

@@ -83,7 +83,7 @@ bo_status bo_device_sums_factorize(bo_context *context, bo_device_sums *sums, co
 
 /* ---- substitution ------------------------------------------------------------------------------------------------ */
 
-/* Room for m right-hand sides and their solutions. */
+/* Allocates m right-hand sides and their solutions. */
 static bo_status reserve(bo_context *context, bo_device_sums *s, size_t m)
 {
     const size_t bytes = s->features * m * sizeof(double);
