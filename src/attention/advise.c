@@ -287,7 +287,7 @@ static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *ou
 /* ---- properties of the data -------------------------------------------------------------------------------------- */
 
 /* Computes the eigenvalues of Λ and keeps them if they are the worst so far. */
-static bo_status look_at_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
+static bo_status measure_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
                                      const bo_second_moments *k, bo_attention_advice *out)
 {
     double *values = bo_alloc_raw(context, dim, sizeof *values, "eigenvalues"), sum = 0, squares = 0;
@@ -312,7 +312,7 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     bo_law law;
     bo_status status = bo_second_moments_measure(context, &queries, d->scale, &mq);
     if (status == BO_OK) status = bo_second_moments_measure(context, &keys, d->scale, &mk);
-    if (status == BO_OK) status = look_at_eigenvalues(context, d->dim, &mq, &mk, out);
+    if (status == BO_OK) status = measure_eigenvalues(context, d->dim, &mq, &mk, out);
     if (status == BO_OK) status = bo_law_make(context, d->dim, mq.second, mk.second, &law);
     if (status == BO_OK) {
         *infinite |= !law.isotropic_finite && bo_second_moments_mean_share(d->dim, &mq, &mk) <= BO_CENTERED_SHARE;

@@ -47,7 +47,7 @@ static void statistics_of_the_data(void **state)
 
 /* Norms of a million: candidates that overflow come last and are never the recommended ones. For values of 0 no error
  * is predicted. */
-static void numbers_out_of_bounds_promise_nothing(void **state)
+static void overflowing_candidates_are_not_recommended(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -97,7 +97,7 @@ static void best_comes_first(void **state)
 }
 
 /* All candidates are tried; polynomials only if the feature limit allows them. */
-static void every_kind_is_tried(void **state)
+static void every_kind_is_tested(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -207,7 +207,7 @@ static void windows_are_measured(void **state)
 }
 
 /* Two large directions among small ones: the proposal needs a fraction of the isotropic features. */
-static void the_proposal_helps_where_it_should(void **state)
+static void the_proposal_reduces_the_features(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -385,12 +385,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_of_the_data),
-        cmocka_unit_test(numbers_out_of_bounds_promise_nothing),
+        cmocka_unit_test(overflowing_candidates_are_not_recommended),
         cmocka_unit_test(best_comes_first),
-        cmocka_unit_test(every_kind_is_tried),
+        cmocka_unit_test(every_kind_is_tested),
         cmocka_unit_test(unreachable_targets_are_reported),
         cmocka_unit_test(windows_are_measured),
-        cmocka_unit_test(the_proposal_helps_where_it_should),
+        cmocka_unit_test(the_proposal_reduces_the_features),
         cmocka_unit_test(random_values_and_more_shapes),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(nonsense_is_refused),

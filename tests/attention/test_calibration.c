@@ -37,7 +37,7 @@ static void add_batch(bo_context *context, bo_calibration *c, const data *d, siz
 
 /* Three batches of 90, 30 and 90 tokens: with momentum μ, S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃; without, (90 S₁ + 30
  * S₂ + 90 S₃) / 210. */
-static void moving_averages_are_the_plain_ones(void **state)
+static void moving_averages_agree_with_plain_ones(void **state)
 {
     (void)state;
     const size_t tokens[3] = {TOKENS, TOKENS / 3, TOKENS};
@@ -77,7 +77,7 @@ static void moving_averages_are_the_plain_ones(void **state)
 /* All rows of batch b are (b, b, …), so the kept rows show their batch. The shares of 512 rows vary by at most one row
  * per batch (slots are chosen evenly) and by the random choice of earlier rows that are replaced: 5 σ of a binomial
  * distribution. */
-static void kept_rows_have_the_batches_weights(void **state)
+static void sampled_rows_have_the_batches_weights(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -113,7 +113,7 @@ static void kept_rows_have_the_batches_weights(void **state)
 }
 
 /* For RFA the calibration sees rows of norm about 1 times σ, for DARK it sees M x. */
-static void rows_are_those_after_the_front(void **state)
+static void rows_are_transformed(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -165,7 +165,7 @@ static void rows_are_those_after_the_front(void **state)
 
 /* FAVOR++ and FAVOR# have the smallest second moment for the pairs that they are made for: the data is a single pair of
  * rows, and scaling R up or down in any direction increases the moment. */
-static void proposals_are_the_best_of_their_kind(void **state)
+static void proposals_minimize_the_second_moment(void **state)
 {
     (void)state;
     const float pair[2][3] = {{0.9F, -0.2F, 0.4F}, {0.5F, 0.3F, -0.1F}};
@@ -365,10 +365,10 @@ static void threads_do_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moving_averages_are_the_plain_ones),
-        cmocka_unit_test(kept_rows_have_the_batches_weights),
-        cmocka_unit_test(rows_are_those_after_the_front),
-        cmocka_unit_test(proposals_are_the_best_of_their_kind),
+        cmocka_unit_test(moving_averages_agree_with_plain_ones),
+        cmocka_unit_test(sampled_rows_have_the_batches_weights),
+        cmocka_unit_test(rows_are_transformed),
+        cmocka_unit_test(proposals_minimize_the_second_moment),
         cmocka_unit_test(estimates_stay_unbiased),
         cmocka_unit_test(calibrated_attention_is_causal_and_frozen),
         cmocka_unit_test(threads_do_not_matter),

@@ -130,7 +130,7 @@ static void states_are_updated_in_place(void **state)
 }
 
 /* With other final states the initial ones stay, also with one token. */
-static void states_may_be_kept(void **state)
+static void initial_states_may_be_kept(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -313,7 +313,7 @@ static void contradictions_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_are_updated_in_place),          cmocka_unit_test(states_may_be_kept),
+        cmocka_unit_test(states_are_updated_in_place),          cmocka_unit_test(initial_states_may_be_kept),
         cmocka_unit_test(strides_and_workspaces_change_no_bit), cmocka_unit_test(workspaces_replace_allocations),
         cmocka_unit_test(contradictions_are_refused),
     };

@@ -78,7 +78,7 @@ static void extreme_arrays_leave_numbers(void **state)
 
 /* Norms of any size. Up to 1000 every kind succeeds; beyond, if exponents or products overflow float32, the call may
  * fail. */
-static void queries_of_any_norm_leave_numbers(void **state)
+static void queries_of_any_norm_give_finite_outputs(void **state)
 {
     (void)state;
     static const double norms[] = {1e-30, 1e-6, 60, 100, 150, 200, 300, 500, 1000, 1e5, 1e12, 1e20, 1e36};
@@ -110,7 +110,7 @@ static void queries_of_any_norm_leave_numbers(void **state)
 
 /* The first keys have score 0, and many later keys have a much larger score: sums of weights that are relative to a
  * maximum found late must not overflow. */
-static void scores_that_rise_are_followed(void **state)
+static void rising_scores_do_not_overflow(void **state)
 {
     (void)state;
     static const double scores[] = {2, 3.9, 4.1, 20, 60, 79.5, 87, 200};
@@ -138,7 +138,7 @@ static void scores_that_rise_are_followed(void **state)
 
 /* All weights of the window are far below one, and the sums are still empty: the gradients of those sums are as large
  * as the weights are small. */
-static void faint_windows_are_followed(void **state)
+static void faint_windows_have_gradients(void **state)
 {
     (void)state;
     static const double scores[] = {-3, -8, -20, -40, -60};
@@ -169,7 +169,7 @@ static void faint_windows_are_followed(void **state)
 /* A state that has absorbed one key of norm 1000 holds exp(log_scale) z = φ(k): the log scale is about 2e5, where
  * float32 has a precision of 0.01 only; the rest must be in z. Projections have an error of 2⁻²² Σ|w_j x_j|, below
  * 1e-3. */
-static void log_scales_lose_nothing(void **unused)
+static void log_scales_keep_precision(void **unused)
 {
     (void)unused;
     static const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_OPRF,
@@ -208,7 +208,7 @@ static void log_scales_lose_nothing(void **unused)
 }
 
 /* One of five keys is too large, and there is no query yet: the call fails at once, not when the state is used. */
-static void keys_beyond_measure_are_refused_at_once(void **unused)
+static void large_keys_are_refused_immediately(void **unused)
 {
     (void)unused;
     static const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_OPRF,
@@ -235,7 +235,7 @@ static void keys_beyond_measure_are_refused_at_once(void **unused)
 }
 
 /* Beyond the window too: features of a key whose log scale has lost its fraction are refused, not dropped. */
-static void far_keys_beyond_measure_are_refused(void **unused)
+static void large_keys_before_the_window_are_refused(void **unused)
 {
     (void)unused;
     enum { TOKENS = 6, WIDTH = 4 };
@@ -267,7 +267,7 @@ static void far_keys_beyond_measure_are_refused(void **unused)
 }
 
 /* Values whose sums overflow float32: hybrid attention fails as the other kinds do, for a sequence and step by step. */
-static void values_beyond_float_are_not_given(void **unused)
+static void overflowing_values_are_refused(void **unused)
 {
     (void)unused;
     static const char *const names[] = {"hybrid", "hybrid of elu", "hybrid of hedgehog", "favor", "softmax"};
@@ -313,7 +313,7 @@ static bo_status backward_of_size(trial *t, float size)
 }
 
 /* Gradients that overflow float32 are not returned as finite numbers, for any kind. */
-static void gradients_beyond_float_are_not_given(void **unused)
+static void overflowing_gradients_are_refused(void **unused)
 {
     (void)unused;
     static const float sizes[] = {1e10f, 1e20f, 1e30f};
@@ -339,7 +339,7 @@ static void gradients_beyond_float_are_not_given(void **unused)
 }
 
 /* The message names the array. */
-static void gradients_beyond_float_are_named(void **unused)
+static void overflowing_gradients_are_named(void **unused)
 {
     (void)unused;
     static const struct {
@@ -401,15 +401,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extreme_arrays_leave_numbers),
-        cmocka_unit_test(queries_of_any_norm_leave_numbers),
-        cmocka_unit_test(scores_that_rise_are_followed),
-        cmocka_unit_test(faint_windows_are_followed),
-        cmocka_unit_test(log_scales_lose_nothing),
-        cmocka_unit_test(keys_beyond_measure_are_refused_at_once),
-        cmocka_unit_test(far_keys_beyond_measure_are_refused),
-        cmocka_unit_test(values_beyond_float_are_not_given),
-        cmocka_unit_test(gradients_beyond_float_are_not_given),
-        cmocka_unit_test(gradients_beyond_float_are_named),
+        cmocka_unit_test(queries_of_any_norm_give_finite_outputs),
+        cmocka_unit_test(rising_scores_do_not_overflow),
+        cmocka_unit_test(faint_windows_have_gradients),
+        cmocka_unit_test(log_scales_keep_precision),
+        cmocka_unit_test(large_keys_are_refused_immediately),
+        cmocka_unit_test(large_keys_before_the_window_are_refused),
+        cmocka_unit_test(overflowing_values_are_refused),
+        cmocka_unit_test(overflowing_gradients_are_refused),
+        cmocka_unit_test(overflowing_gradients_are_named),
         cmocka_unit_test(gates_of_one_have_gradients_of_their_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -324,7 +324,7 @@ static void threads_change_no_bit(void **state)
 }
 
 /* Changing any token t, including its gates, keeps the bits of all earlier outputs. */
-static void the_future_changes_no_bit(void **state)
+static void later_tokens_change_no_bit(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -420,7 +420,7 @@ int main(void)
         cmocka_unit_test(splits_and_steps),
         cmocka_unit_test(steps_of_many_sequences),
         cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(the_future_changes_no_bit),
+        cmocka_unit_test(later_tokens_change_no_bit),
         cmocka_unit_test(gates_near_one),
         cmocka_unit_test(bad_numbers),
     };

@@ -7,7 +7,7 @@
 /* Every map that is predicted to reach the target reaches it, within the variation of a draw, with new draws. Values
  * with a nonzero mean make the target easy, but not the denominators of signed features: one that is close to 0 spoils
  * the result, which happens for single queries of some draws. */
-static void promises_are_kept(void **state)
+static void predicted_maps_reach_the_target(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -142,7 +142,7 @@ static void errors_are_those_of_three_draws(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(promises_are_kept),
+        cmocka_unit_test(predicted_maps_reach_the_target),
         cmocka_unit_test(errors_hold_on_other_data),
         cmocka_unit_test(errors_are_those_of_three_draws),
     };

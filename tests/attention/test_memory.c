@@ -112,7 +112,7 @@ static void any_allocation_may_fail(void **state)
 }
 
 /* A redraw that runs out of memory leaves an attention that works, and no state that it would misread. */
-static void redraws_that_fail_do_no_harm(void **state)
+static void failed_redraws_keep_the_attention(void **state)
 {
     (void)state;
     counting c = {0};
@@ -288,7 +288,7 @@ static void softmax_attention_needs_no_square_matrix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_allocation_may_fail),           cmocka_unit_test(redraws_that_fail_do_no_harm),
+        cmocka_unit_test(any_allocation_may_fail),           cmocka_unit_test(failed_redraws_keep_the_attention),
         cmocka_unit_test(plans_state_the_memory_of_calls),   cmocka_unit_test(plans_count_operations),
         cmocka_unit_test(long_sequences_need_little_memory), cmocka_unit_test(softmax_attention_needs_no_square_matrix),
     };

@@ -289,7 +289,7 @@ static void bad_shapes_are_refused(void **state)
 
 /* NaN and infinity at the start, at the end and in the middle of each array: the message names sequence, head and
  * token. */
-static void numbers_that_are_none_are_refused(void **state)
+static void nonfinite_inputs_are_refused(void **state)
 {
     (void)state;
     static const bo_attention_desc descs[] = {EXACT_(GOOD),
@@ -330,7 +330,7 @@ static void numbers_that_are_none_are_refused(void **state)
 }
 
 /* Keys without queries are checked before they are added to a state, and on failure the state does not change. */
-static void keys_without_queries_are_looked_at(void **state)
+static void keys_without_queries_are_checked(void **state)
 {
     (void)state;
     static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 64), LINEAR_(GOOD), FAVOR_(GOOD),
@@ -398,7 +398,7 @@ static void bad_parameters_are_refused(void **state)
 }
 
 /* A step with a NaN reports its position. */
-static void steps_refuse_too(void **state)
+static void steps_report_nonfinite_inputs(void **state)
 {
     (void)state;
     static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 2),        FAVOR_(GOOD, .causal = true),
@@ -470,16 +470,11 @@ static void names_go_both_ways(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_descriptors_are_refused),
-        cmocka_unit_test(sizes_beyond_memory_are_refused),
-        cmocka_unit_test(maps_beyond_memory_are_refused),
-        cmocka_unit_test(missing_arrays_are_refused),
-        cmocka_unit_test(bad_shapes_are_refused),
-        cmocka_unit_test(numbers_that_are_none_are_refused),
-        cmocka_unit_test(keys_without_queries_are_looked_at),
-        cmocka_unit_test(bad_parameters_are_refused),
-        cmocka_unit_test(steps_refuse_too),
-        cmocka_unit_test(names_go_both_ways),
+        cmocka_unit_test(bad_descriptors_are_refused),      cmocka_unit_test(sizes_beyond_memory_are_refused),
+        cmocka_unit_test(maps_beyond_memory_are_refused),   cmocka_unit_test(missing_arrays_are_refused),
+        cmocka_unit_test(bad_shapes_are_refused),           cmocka_unit_test(nonfinite_inputs_are_refused),
+        cmocka_unit_test(keys_without_queries_are_checked), cmocka_unit_test(bad_parameters_are_refused),
+        cmocka_unit_test(steps_report_nonfinite_inputs),    cmocka_unit_test(names_go_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ static void splits_agree(void **unused)
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* A copy at another address, aligned to 8 bytes only, continues with the same bits; so do two forks of one state. */
-static void copies_go_on_with_the_same_bits(void **unused)
+static void copies_continue_with_the_same_bits(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
@@ -139,7 +139,7 @@ static void copies_go_on_with_the_same_bits(void **unused)
 
 /* forward from one state into another: the first keeps its bytes, and the second gets the bytes that extend would
  * produce. */
-static void initial_states_stay_as_they_are(void **unused)
+static void initial_states_do_not_change(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
@@ -207,7 +207,7 @@ static void reading_changes_nothing(void **unused)
 }
 
 /* Many states in one step: each gets the result of a single step. 37 is more than two blocks of sequences. */
-static void steps_of_many_are_steps_of_each(void **unused)
+static void batched_steps_agree_with_single_steps(void **unused)
 {
     (void)unused;
     enum { MANY = 37 };
@@ -243,7 +243,7 @@ static void steps_of_many_are_steps_of_each(void **unused)
 }
 
 /* Before the first key leaves the window, the sums of a hybrid are empty, whatever the gates are. */
-static void hybrids_begin_with_empty_sums(void **unused)
+static void hybrids_start_with_empty_sums(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
@@ -299,7 +299,7 @@ static void use_spoilt(const trial *t, void *state)
 
 /* Bytes may come from a file or a network. For any bytes the result is a status or numbers, never a crash; sanitizers
  * check this. The token count is corrupted separately, because positions depend on it. */
-static void spoilt_bytes_do_no_harm(void **unused)
+static void corrupted_bytes_do_not_crash(void **unused)
 {
     (void)unused;
     static const uint64_t counts[] = {0, 1, 4096, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX - 4, UINT64_MAX};
@@ -337,7 +337,7 @@ static void spoilt_bytes_do_no_harm(void **unused)
 }
 
 /* A number that is not finite, in sums, memory or kept keys of any head, is found by the check of a whole state. */
-static void numbers_that_are_none_are_found(void **unused)
+static void nonfinite_states_are_found(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
@@ -375,13 +375,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_agree),
-        cmocka_unit_test(copies_go_on_with_the_same_bits),
-        cmocka_unit_test(initial_states_stay_as_they_are),
+        cmocka_unit_test(copies_continue_with_the_same_bits),
+        cmocka_unit_test(initial_states_do_not_change),
         cmocka_unit_test(reading_changes_nothing),
-        cmocka_unit_test(steps_of_many_are_steps_of_each),
-        cmocka_unit_test(spoilt_bytes_do_no_harm),
-        cmocka_unit_test(numbers_that_are_none_are_found),
-        cmocka_unit_test(hybrids_begin_with_empty_sums),
+        cmocka_unit_test(batched_steps_agree_with_single_steps),
+        cmocka_unit_test(corrupted_bytes_do_not_crash),
+        cmocka_unit_test(nonfinite_states_are_found),
+        cmocka_unit_test(hybrids_start_with_empty_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
