@@ -74,8 +74,8 @@ static void moving_averages_agree_with_plain_ones(void **state)
     bo_context_destroy(context);
 }
 
-/* All rows of batch b are (b, b, …), so the kept rows show their batch. The shares of 512 rows vary by at most one row
- * per batch (slots are chosen evenly) and by the random choice of earlier rows that are replaced: 5 σ of a binomial
+/* All rows of batch b are (b, b, …), so the sampled rows show their batch. The shares of 512 rows vary by at most one
+ * row per batch (slots are chosen evenly) and by the random choice of earlier rows that are replaced: 5 σ of a binomial
  * distribution. */
 static void sampled_rows_have_the_batches_weights(void **state)
 {
@@ -112,7 +112,7 @@ static void sampled_rows_have_the_batches_weights(void **state)
     bo_context_destroy(context);
 }
 
-/* For RFA the calibration sees rows of norm about 1 times σ, for DARK it sees M x. */
+/* For RFA, calibration uses rows of norm about 1 times σ; for DARK it uses M x. */
 static void rows_are_transformed(void **state)
 {
     (void)state;
@@ -163,8 +163,8 @@ static void rows_are_transformed(void **state)
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
 
-/* FAVOR++ and FAVOR# have the smallest second moment for the pairs that they are made for: the data is a single pair of
- * rows, and scaling R up or down in any direction increases the moment. */
+/* FAVOR++ and FAVOR# minimize the second moment for their data: the data is a single pair of rows, and scaling R up or
+ * down in any direction increases the moment. */
 static void proposals_minimize_the_second_moment(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
             assert_ok(context,
                       bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[0], NULL));
             assert_true(memcmp(out[0], out[1], floats * sizeof(float)) != 0);
-            /* which does not change existing attention */
+            /* does not change an existing attention */
             assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
             assert_ok(context,
                       bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[1], NULL));

@@ -5,7 +5,7 @@
 typedef struct extreme {
     const char *name;
     trial_array which;
-    bool set; /* set to the value; otherwise multiply by it */
+    bool set; /* true: set to the value; false: multiply by it */
     float value;
 } extreme;
 
@@ -35,7 +35,7 @@ static const extreme extremes[] = {
     {"decays of e^-1000", LOG_DECAY, true, -1000},
 };
 
-/* Every number that was written is finite. */
+/* Checks that every written value is finite. */
 static void assert_finite(const trial *t, const char *what)
 {
     for (size_t i = 0; i < t->count[OUT]; i++)
@@ -76,8 +76,8 @@ static void extreme_arrays_leave_numbers(void **state)
     bo_context_destroy(context);
 }
 
-/* Norms of any size. Up to 1000 every kind succeeds; beyond, if exponents or products overflow float32, the call may
- * fail. */
+/* Norms of any size. Up to 1000 every kind succeeds; for larger norms the call may fail, if exponents or products
+ * overflow float32. */
 static void queries_of_any_norm_give_finite_outputs(void **state)
 {
     (void)state;
@@ -108,8 +108,8 @@ static void queries_of_any_norm_give_finite_outputs(void **state)
 
 /* ---- comparison with the reference ------------------------------------------------------------------------------- */
 
-/* The first keys have score 0, and many later keys have a much larger score: sums of weights that are relative to a
- * maximum found late must not overflow. */
+/* The first keys have score 0, and many later keys have a much larger score: sums of weights relative to a late maximum
+ * must not overflow. */
 static void rising_scores_do_not_overflow(void **state)
 {
     (void)state;
@@ -136,8 +136,8 @@ static void rising_scores_do_not_overflow(void **state)
     bo_context_destroy(context);
 }
 
-/* All weights of the window are far below one, and the sums are still empty: the gradients of those sums are as large
- * as the weights are small. */
+/* All weights of the window are far below one, and the sums are still empty: the gradients of the sums are large in
+ * proportion. */
 static void faint_windows_have_gradients(void **state)
 {
     (void)state;
@@ -166,8 +166,8 @@ static void faint_windows_have_gradients(void **state)
 
 /* ---- log scales -------------------------------------------------------------------------------------------------- */
 
-/* A state that has absorbed one key of norm 1000 holds exp(log_scale) z = φ(k): the log scale is about 2e5, where
- * float32 has a precision of 0.01 only; the rest must be in z. Projections have an error of 2⁻²² Σ|w_j x_j|, below
+/* A state that has absorbed one key of norm 1000 contains exp(log_scale) z = φ(k). The log scale is about 2e5, where
+ * float32 has a precision of only 0.01; the remainder must be in z. Projections have an error of 2⁻²² Σ|w_j x_j|, below
  * 1e-3. */
 static void log_scales_keep_precision(void **unused)
 {
@@ -207,7 +207,7 @@ static void log_scales_keep_precision(void **unused)
     bo_context_destroy(context);
 }
 
-/* One of five keys is too large, and there is no query yet: the call fails at once, not when the state is used. */
+/* One of five keys is too large, without queries: the call fails immediately, not when the state is used. */
 static void large_keys_are_refused_immediately(void **unused)
 {
     (void)unused;
@@ -234,7 +234,7 @@ static void large_keys_are_refused_immediately(void **unused)
     bo_context_destroy(context);
 }
 
-/* Beyond the window too: features of a key whose log scale has lost its fraction are refused, not dropped. */
+/* Also before the window: features of a key whose log scale has lost its fraction are refused, not dropped. */
 static void large_keys_before_the_window_are_refused(void **unused)
 {
     (void)unused;
@@ -256,7 +256,7 @@ static void large_keys_before_the_window_are_refused(void **unused)
                  bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
     assert_ok(context, bo_attention_state_init(context, attention, state));
-    for (size_t t = 0; t < 3; t++) { /* at the third token the first one leaves the window */
+    for (size_t t = 0; t < 3; t++) { /* at the third token, the first token leaves the window */
         bo_attention_inputs token = {.q = q + t * WIDTH, .k = k + t * WIDTH, .v = v + t * WIDTH};
         bo_status status = bo_attention_step(context, attention, 1, &token, &state, out);
         assert_int_equal(status, t < 2 ? BO_OK : BO_NUMERIC);
@@ -266,7 +266,7 @@ static void large_keys_before_the_window_are_refused(void **unused)
     bo_context_destroy(context);
 }
 
-/* Values whose sums overflow float32: hybrid attention fails as the other kinds do, for a sequence and step by step. */
+/* Values whose sums overflow float32: hybrid attention fails like the other kinds, for a sequence and in steps. */
 static void overflowing_values_are_refused(void **unused)
 {
     (void)unused;
@@ -312,7 +312,7 @@ static bo_status backward_of_size(trial *t, float size)
                                         t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
 }
 
-/* Gradients that overflow float32 are not returned as finite numbers, for any kind. */
+/* No kind returns finite values for gradients that overflow float32. */
 static void overflowing_gradients_are_refused(void **unused)
 {
     (void)unused;
@@ -376,8 +376,8 @@ static void overflowing_gradients_are_named(void **unused)
     bo_context_destroy(context);
 }
 
-/* A convex gate of exactly 1 gives its token the minimum weight 1e-30, which does not change for gates nearby: what
- * remains is the gradient of the decay, as large as the other gradients. */
+/* With a convex gate of exactly 1, a token has the minimum weight 1e-30, which is constant for gates near 1: the
+ * gradient consists of the decay's part, as large as the other gradients. */
 static void gates_of_one_have_gradients_of_their_size(void **unused)
 {
     (void)unused;

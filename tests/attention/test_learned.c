@@ -80,7 +80,7 @@ static void agrees_whatever_is_given(void **state)
         }
 }
 
-/* An array that is not given for the keys is shared: the gradient of m is then the sum of both. */
+/* If an array is not given for the keys, it is shared: the gradient of m is then the sum of both. */
 static void shares_missing_key_arrays(void **state)
 {
     (void)state;

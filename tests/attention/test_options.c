@@ -1,5 +1,5 @@
 /* Optional arguments do not change results: any subset of gradients, no tape, no final states, unaligned rows, states
- * and attentions shared by threads. All results have the same bits. */
+ * and attentions shared by threads. All results are bit-identical. */
 #include "cases.h"
 #include <pthread.h>
 
@@ -18,7 +18,7 @@ static void assert_bits(const trial *t, const char *what, const float *found, co
     if (memcmp(found, expected, count * sizeof *found)) fail_msg("%s: %s", t->desc.name, what);
 }
 
-/* ---- gradients one by one ---------------------------------------------------------------------------------------- */
+/* ---- separate gradients ------------------------------------------------------------------------------------------ */
 
 static bo_status backward(const trial *t, const bo_attention_gradients *g)
 {
@@ -130,7 +130,7 @@ static void outputs_do_not_depend_on_addresses(void **state)
     bo_context_destroy(context);
 }
 
-/* Layouts only change the positions of numbers. */
+/* Layouts only change the positions of elements. */
 static void layouts_agree(void **state)
 {
     (void)state;

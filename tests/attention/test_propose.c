@@ -1,4 +1,4 @@
-/* A proposal is made for all key heads or for none, and its report covers all of them. */
+/* A proposal applies to all key heads or, on failure, to none, and its report covers all key heads. */
 #include "attention/attention.h"
 #include "base/counting.h"
 

@@ -1,5 +1,4 @@
-/* Invalid input is refused with a message that states what was expected and what was found, and nothing else
- * changes. */
+/* Invalid input is refused with a message that states what was expected and what was found. Nothing else changes. */
 #include "attention/enums.h"
 #include "refusals.h"
 
@@ -199,7 +198,7 @@ static void sizes_beyond_memory_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Maps of which the memory could hold one, but not one for each of eight heads, are refused before one is drawn. */
+/* If memory suffices for one map but not for one map per head, the maps are refused before any is drawn. */
 static void maps_beyond_memory_are_refused(void **state)
 {
     (void)state;

@@ -109,7 +109,7 @@ static void splits_agree(void **unused)
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* A copy at another address, aligned to 8 bytes only, continues with the same bits; so do two forks of one state. */
+/* A copy at another address, aligned to only 8 bytes, and two forks of one state continue bit-identically. */
 static void copies_continue_with_the_same_bits(void **unused)
 {
     (void)unused;
@@ -126,7 +126,7 @@ static void copies_continue_with_the_same_bits(void **unused)
         for (size_t at = 60; at < TOKENS; at++) step(&t, at, state, one);
         extend(&t, 40, 20, copy, two);
         for (size_t at = 60; at < TOKENS; at++) step(&t, at, copy, two);
-        if (memcmp(one, two, out_bytes)) fail_msg("%s: a copied state goes on differently", kinds[i].name);
+        if (memcmp(one, two, out_bytes)) fail_msg("%s: a copied state continues differently", kinds[i].name);
         if (memcmp(state, copy, bytes)) fail_msg("%s: a copied state ends differently", kinds[i].name);
         free(state);
         free(block);
@@ -137,8 +137,7 @@ static void copies_continue_with_the_same_bits(void **unused)
     bo_context_destroy(context);
 }
 
-/* forward from one state into another: the first keeps its bytes, and the second gets the bytes that extend would
- * produce. */
+/* forward from one state into another: the first does not change, and the second gets the same bytes as from extend. */
 static void initial_states_do_not_change(void **unused)
 {
     (void)unused;
@@ -189,14 +188,14 @@ static void reading_changes_nothing(void **unused)
         float *last = out + (TOKENS - 1) * HEADS * VALUE;
         memset(last, 0, HEADS * VALUE * sizeof *last);
         assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, last));
-        if (memcmp(state, before, bytes)) fail_msg("%s: asking changed the state", kinds[i].name);
-        compare_outputs(&t, &expected, out, "asked again");
+        if (memcmp(state, before, bytes)) fail_msg("%s: reading changed the state", kinds[i].name);
+        compare_outputs(&t, &expected, out, "read again");
         memset(last, 0, HEADS * VALUE * sizeof *last);
         bo_attention_shape shape = piece_shape(1);
         shape.no_keys = true;
         assert_ok(context, bo_attention_extend(context, t.attention, &shape, &in, &state, last));
-        if (memcmp(state, before, bytes)) fail_msg("%s: asking by extend changed the state", kinds[i].name);
-        compare_outputs(&t, &expected, out, "asked again by extend");
+        if (memcmp(state, before, bytes)) fail_msg("%s: reading by extend changed the state", kinds[i].name);
+        compare_outputs(&t, &expected, out, "read again by extend");
         free(state);
         free(before);
         free(out);
@@ -242,7 +241,7 @@ static void batched_steps_agree_with_single_steps(void **unused)
     bo_context_destroy(context);
 }
 
-/* Before the first key leaves the window, the sums of a hybrid are empty, whatever the gates are. */
+/* Before the first key leaves the window, the sums of a hybrid are empty for all gates. */
 static void hybrids_start_with_empty_sums(void **unused)
 {
     (void)unused;
@@ -336,7 +335,7 @@ static void corrupted_bytes_do_not_crash(void **unused)
     bo_context_destroy(context);
 }
 
-/* A number that is not finite, in sums, memory or kept keys of any head, is found by the check of a whole state. */
+/* The check of a state finds NaN and infinity in the sums, the memory and the cached keys of every head. */
 static void nonfinite_states_are_found(void **unused)
 {
     (void)unused;
