@@ -15,7 +15,7 @@
  *
  * The output for query i is a sum over the keys j that it sees (all keys, or j <= i if causal):
  *
- *     o_i = Σ_j a_ij v_j / max(Σ_j a_ij, clamp)           a_ij >= 0, or of any sign for signed features
+ *     o_i = Σ_j a_ij v_j / max(Σ_j a_ij, clamp)           a_ij >= 0, any sign for signed features
  *
  *     kind     a_ij
  *     SOFTMAX  exp(s q_i·k_j), for j > i - window if a window is set
@@ -51,8 +51,8 @@
  * **Grouped queries.** `heads` query heads share `key_heads` heads of keys and values. Query head h uses key head h /
  * (heads / key_heads). Features, gate, β, state and parameters belong to key heads; mix belongs to query heads.
  *
- * **Ownership.** The caller destroys an attention. States and tapes are plain memory of the caller. **Threads.** An
- * attention may be used by several threads at once, each with its own context, except while its frequencies are
+ * **Ownership.** The caller destroys an attention. States and tapes are plain memory that the caller owns. **Threads.**
+ * An attention may be used by several threads at once, each with its own context, except while its frequencies are
  * replaced (bo_attention_redraw(), bo_calibration_apply(), bo_attention_propose()).
  */
 #ifndef BOCHNER_ATTENTION_H
@@ -88,7 +88,7 @@ typedef enum bo_attention_kind {
 } bo_attention_kind;
 
 /** The gate: how the state decays before a token is added. HYBRID adds a key to S when it leaves the window, with the
- * weight that it would have in S if it had been added immediately. */
+ * weight that it would have had if added immediately. */
 typedef enum bo_gate {
     BO_GATE_NONE = 0,   /**< no gate */
     BO_GATE_CONVEX = 1, /**< S_t = g_t S_{t-1} + (1 - g_t) φ(k_t) v_tᵀ: RFA-Gate; 1 - g_t is at least 1e-30 */
@@ -116,12 +116,12 @@ typedef enum bo_proposal {
 
 /** The settings of an attention.
  *
- * `heads` and `dim` have no default, nor has `features.features` if the map does not determine it.
+ * `heads` and `dim` have no default. `features.features` has none either, unless the map determines it.
  */
 typedef struct bo_attention_desc {
     bo_attention_kind kind; /**< the formula (default: SOFTMAX) */
     size_t heads;           /**< number of query heads */
-    size_t key_heads;       /**< number of heads of keys and values, a divisor of heads (default: heads) */
+    size_t key_heads;       /**< number of key and value heads, a divisor of heads (default: heads) */
     size_t dim;             /**< length of a query and a key */
     size_t value_dim;       /**< length of a value (default: dim) */
     bool causal;            /**< a query sees only the keys up to its own position (default: false) */
@@ -130,11 +130,11 @@ typedef struct bo_attention_desc {
      * RIDGE have no scale. */
     double scale;
     /** The feature map; `dim` is filled in. LINEAR: any map. RFA: kernel RBF (default) or ARCCOS. FAVOR, DARK, HYBRID:
-     * kernel SOFTMAX is filled in (HYBRID accepts any other except RBF), and function POSITIVE is the default. LEARNED:
-     * COSH (default), HEDGEHOG or RECTIFIER; HYBRID accepts these too, then with W and b. Sampling OPTIMAL chooses
-     * among candidates when the attention is calibrated; LEVERAGE is refused; a sample (rows as the map sees them) is
-     * used by OPRF only. SOFTMAX, POWER and the memories have no map: they refuse a sampling and ignore the other
-     * fields. */
+     * kernel SOFTMAX is filled in (HYBRID accepts all others except RBF), and function POSITIVE is the default.
+     * LEARNED: COSH (default), HEDGEHOG or RECTIFIER; HYBRID accepts these too, then with W and b. Sampling OPTIMAL
+     * chooses among candidates when the attention is calibrated; LEVERAGE is refused; a sample (rows as the map sees
+     * them) is used by OPRF only. SOFTMAX, POWER and the memories have no map: they refuse a sampling and ignore the
+     * other fields. */
     bo_features_desc features;
     /** The distribution of the frequencies, for FAVOR, DARK and HYBRID with POSITIVE features (default: NONE). With a
      * proposal or with sampling OPTIMAL, the attention must be calibrated before it is used (bo_calibration_apply()).
@@ -142,8 +142,8 @@ typedef struct bo_attention_desc {
     bo_proposal proposal;
     bool one_draw; /**< kinds with features: all key heads share one draw (default: one draw per key head) */
     bo_gate gate;  /**< the gate (default: none) */
-    /** HYBRID, SOFTMAX, POWER, causal only: number of latest keys in the window (default: 64 for HYBRID, otherwise no
-     * window). */
+    /** HYBRID, SOFTMAX, POWER, causal only: number of latest keys in the window (default: 64 for HYBRID, no window for
+     * the others). */
     size_t window;
     bo_normalizer normalizer; /**< the denominator (default: the sum of the weights) */
     /** Kinds with features: the minimum of the denominator, in units of exp(log scale of the query + running log scale)
@@ -153,16 +153,16 @@ typedef struct bo_attention_desc {
     double clamp;
     double temperature; /**< RFA: τ (default: 1) */
     /** DARK: number of rows of M; LEARNED, HYBRID with a learned map: of W (default: dim). HYBRID with kernel SOFTMAX:
-     * number of rows of M (0, the default: there is no M). */
+     * number of rows of M (default: 0, which means no M). */
     size_t rank;
     double power; /**< POWER: p, a normal float (default: 2) */
     bool unit;    /**< GLA, DELTA, RIDGE: replace q and k by x / (|x| + 1e-3); DELTA is stable for β|k|² <= 2 */
     /** RIDGE with a gate: maximum number of steps of conjugate gradients before a system is solved directly, by a
      * factorization of H + Λ in double (default: dim, about the cost of the factorization). */
     size_t iterations;
-    /** RIDGE with a gate: conjugate gradients stop at |residual| <= tolerance |q| (default: 1e-6). Rounding may leave
-     * up to ten times as much, and gradients of q and Λ an error of |H| / λ times that. G and H are float32: every
-     * result may be off by |H| / λ times their rounding errors. */
+    /** RIDGE with a gate: conjugate gradients stop at |residual| <= tolerance |q| (default: 1e-6). Rounding may leave a
+     * residual up to ten times larger. Gradients of q and Λ then have |H| / λ times that error. G and H are float32, so
+     * every result may have an error of |H| / λ times their rounding errors. */
     double tolerance;
     size_t capacity; /**< SOFTMAX, POWER: maximum number of tokens of a state (default: the window, or else 4096) */
     size_t chunk;    /**< tokens processed at a time (default: by cache sizes; bo_attention_estimate() returns it) */
@@ -219,11 +219,11 @@ typedef enum bo_layout {
 
 /** RIDGE: how its linear systems were solved.
  *
- * Residuals are recomputed from the solution. With a gate they cover all systems. Without a gate nothing is iterated: a
- * factor of H + Λ gives the solution, and residuals cover the last query of every chunk and every step, with the H of
- * the state. They show how far H and its factor have drifted apart. If the attention is not causal, a forward pass
- * solves for the columns of W, (H + Λ) w = g, value_dim systems for each key head of a sequence; the residuals of all
- * of them are relative to g.
+ * Residuals are recomputed from the solution. With a gate they cover all systems. Without a gate there is no iteration:
+ * a factor of H + Λ gives the solution. Residuals then cover the last query of every chunk and every step, computed
+ * with the H of the state, and show how far H and its factor have drifted apart. If the attention is not causal, a
+ * forward pass solves for the columns of W, (H + Λ) w = g: value_dim systems for each key head of a sequence. Their
+ * residuals are relative to g.
  */
 typedef struct bo_solves {
     uint64_t systems;        /**< number of systems solved */
@@ -233,45 +233,44 @@ typedef struct bo_solves {
     uint64_t reserved[4];    /**< must be zero */
 } bo_solves;
 
-/** An array that a call reads: a row of numbers for each head of each token.
+/** An input array of a call: one row of elements for each head of each token.
  *
- * Number i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed
- * batch, t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array has
- * no gaps and the layout of the call. In queries, keys and values that are packed as (tokens, 3, heads, dim), `token`
- * is 3 heads dim, `head` is dim, and `data` of k is heads dim numbers after that of q.
+ * Element i of head h of token t of sequence s is at `data` + s * sequence + t * token + h * head + i. In a packed
+ * batch, t counts the tokens of all sequences, and s * sequence is left out. If all three strides are 0, the array is
+ * contiguous and has the layout of the call. If q, k and v are packed as (tokens, 3, heads, dim), `token` is 3 heads
+ * dim, `head` is dim, and `data` of k is heads dim elements after `data` of q.
  */
 typedef struct bo_attention_input {
-    const void *data; /**< the first number; NULL: there is no such array */
-    size_t sequence;  /**< numbers between two sequences of equal length */
-    size_t token;     /**< numbers between two tokens */
-    size_t head;      /**< numbers between two heads */
+    const void *data; /**< the first element; NULL: no array */
+    size_t sequence;  /**< stride between sequences of equal length, in elements */
+    size_t token;     /**< stride between tokens, in elements */
+    size_t head;      /**< stride between heads, in elements */
 } bo_attention_input;
 
-/** An array that a call writes, with the same members. */
+/** An output array of a call, with the same members. */
 typedef struct bo_attention_output {
-    void *data;      /**< the first number; NULL: there is no such array */
-    size_t sequence; /**< numbers between two sequences of equal length */
-    size_t token;    /**< numbers between two tokens */
-    size_t head;     /**< numbers between two heads */
+    void *data;      /**< the first element; NULL: no array */
+    size_t sequence; /**< stride between sequences of equal length, in elements */
+    size_t token;    /**< stride between tokens, in elements */
+    size_t head;     /**< stride between heads, in elements */
 } bo_attention_output;
 
 /** One call of an attention: shape, arrays, states and gradients. Members that are zero have their defaults.
  *
- * q and out have `heads` heads, k, v, log_gate and beta `key_heads`. Arrays and states are in the memory of the host
- * or, all of them, in that of the context's GPU. Parameters may be NULL, which means the value in brackets; they are
- * float32, or float64 if the element is.
+ * q and out have `heads` heads, k, v, log_gate and beta `key_heads`. Arrays and states are all in host memory or all in
+ * the memory of the context's GPU. A parameter that is NULL has the value in brackets. Parameters are float32, or
+ * float64 if the arrays are.
  *
  * **Streaming.** With `initial` and `final` equal, states are updated in place, and calls continue a sequence: a prompt
  * in one call, then one token per call. Every split of a sequence into blocks and tokens gives the same outputs up to
- * rounding. A call with one token for each sequence has kernels of its own.
+ * rounding. Calls with one token per sequence use separate kernels.
  *
  * **No allocation.** A call with a `workspace` allocates nothing. On a GPU it only submits work: it returns before the
- * work is done, can be recorded in a CUDA graph of the caller, and does not check numbers, so that inputs that are not
- * finite give outputs that are not finite. Without a workspace a call allocates what it needs, and waits for the work.
+ * work is done and can be recorded in a CUDA graph. It does not check values: NaN and infinity in the inputs propagate
+ * to the outputs. A call without a workspace allocates memory and waits for the work.
  *
- * Strides, offsets, bfloat16, a stream and a workspace need `final` equal to `initial` (or no keys, and then no
- * `final`), `offsets` instead of `lengths`, queries, and no gradients of states. On the CPU, arrays with strides are
- * copied.
+ * Strides, offsets, bfloat16, a stream and a workspace require `final` equal to `initial` (or no keys and no `final`),
+ * `offsets` instead of `lengths`, queries, and no state gradients. On the CPU, arrays with strides are copied.
  */
 typedef struct bo_attention_call {
     size_t sequences;     /**< number of sequences; required */
@@ -281,18 +280,18 @@ typedef struct bo_attention_call {
     bo_attention_input v; /**< values, (sequences, key_heads, tokens, value_dim) */
     /** The output, (sequences, heads, tokens, value_dim): written by forward, read by backward. */
     bo_attention_output out;
-    void *const *initial; /**< one state per sequence, read before the first token; NULL: an empty past */
-    /** One state per sequence, written after the last token; NULL: keep none. final[s] may be initial[s], but no other
-     * state. */
+    void *const *initial; /**< one state per sequence, read before the first token; NULL: empty states */
+    /** One state per sequence, written after the last token; NULL: not written. final[s] may equal initial[s] but must
+     * not overlap other states. */
     void *const *final;
     bo_layout layout; /**< order of the dimensions (default: heads first) */
-    /** The type of the arrays: FLOAT32 (default), BFLOAT16 in the memory of a GPU, or FLOAT64: reference code on the
-     * CPU (bo_attention_forward()). */
+    /** The type of the arrays: FLOAT32 (default), BFLOAT16 in GPU memory, or FLOAT64 for the reference code on the CPU
+     * (bo_attention_forward()). */
     bo_element element;
     size_t key_tokens; /**< cross attention: keys per sequence (default: tokens) */
     /** log g <= 0, one number per token and key head: (sequences, key_heads, tokens) or (sequences, tokens, key_heads);
-     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise
-     * absent. */
+     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA, absent for the
+     * others. */
     bo_attention_input log_gate;
     bo_attention_input beta; /**< DELTA, RIDGE: one number >= 0 per token and key head [1] */
     const void *sigma;       /**< RFA: key_heads x dim [1] */
@@ -310,8 +309,8 @@ typedef struct bo_attention_call {
     bo_attention_output dq;  /**< gradient of q. Gradients are overwritten; absent ones are not computed */
     bo_attention_output dk;  /**< gradient of k */
     bo_attention_output dv;  /**< gradient of v */
-    /** Gradient of log_gate, with respect to log g. With CONVEX it includes the input weight, except where that is at
-     * its minimum (a gate of 1). */
+    /** Gradient with respect to log g. With CONVEX it includes the input weight, except where the weight is at its
+     * minimum (a gate of 1). */
     bo_attention_output dlog_gate;
     bo_attention_output dbeta; /**< gradient of beta */
     void *dsigma;              /**< gradient of sigma */
@@ -333,32 +332,32 @@ typedef struct bo_attention_call {
     const int32_t *key_offsets; /**< the same for the keys, in cross attention */
     size_t rows;                /**< with `offsets`: number of tokens of all sequences */
     size_t key_rows;            /**< with `key_offsets`: number of keys of all sequences */
-    bool no_keys;               /**< only read the initial states; k, v, log_gate and beta are absent */
+    bool no_keys;               /**< the initial states are only read; k, v, log_gate and beta are absent */
     bool no_queries;            /**< only add the keys to the final states; q and out are absent */
-    void *workspace;            /**< bo_attention_call_bytes() bytes in the memory of the device; NULL: allocated */
-    void *stream;               /**< a GPU: the cudaStream_t of the work; NULL: that of the context's device */
+    void *workspace;            /**< bo_attention_call_bytes() bytes in device memory; NULL: allocated by the call */
+    void *stream;               /**< GPU: the cudaStream_t of the work; NULL: the stream of the context's device */
     bo_solves *solves;          /**< RIDGE: written by forward; or NULL */
     uint64_t reserved[4];       /**< must be zero */
 } bo_attention_call;
 
 /** Computes the output of an attention.
  *
- * If inputs are not finite, outputs and final states are undefined, but states that would have been updated in place
- * are unchanged; with one token per sequence, states are also undefined if finite inputs lead to values beyond float.
- * If the progress callback cancels this function or bo_attention_backward(), the outputs are undefined, including
- * states updated in place.
+ * If an input is NaN or infinite, outputs and final states are undefined, but states that would be updated in place are
+ * unchanged. With one token per sequence, states are also undefined if finite inputs lead to float overflow. If the
+ * progress callback cancels this function or bo_attention_backward(), the outputs are undefined, including states
+ * updated in place.
  *
- * With element FLOAT64, plain reference code computes the same formulas, to check results and gradients: the
- * frequencies and the rules of the denominator are the same. The time grows with tokens x keys; recurrent memories take
- * one step per token and store every state. It takes no states, tape, strides, offsets, workspace, or calls without
- * keys or queries.
+ * With element FLOAT64, plain reference code computes the same formulas, to check results and gradients. Frequencies
+ * and the rules of the denominator are the same. The time grows with tokens x keys. Recurrent memories take one step
+ * per token and store every state. States, a tape, strides, offsets, a workspace, and calls without keys or queries are
+ * not supported.
  *
  * @param context     the context
  * @param attention   the attention
  * @param call        the call
- * @return BO_OK; BO_NUMERIC if an input is not finite or a result exceeds float (the message names array, sequence,
- *     head and token); BO_INVALID if the call contradicts the attention, or if a state belongs to another attention or
- *     is full; BO_UNSUPPORTED if the device has no kernels for it, and for a CUSTOM map in float64
+ * @return BO_OK; BO_NUMERIC if an input is NaN or infinite or a result overflows float (the message names array,
+ *     sequence, head and token); BO_INVALID if the call contradicts the attention, or if a state belongs to another
+ *     attention or is full; BO_UNSUPPORTED if the device has no kernels for it, and for a CUSTOM map in float64
  */
 BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *attention,
                                       const bo_attention_call *call);
@@ -367,16 +366,16 @@ BO_API bo_status bo_attention_forward(bo_context *context, const bo_attention *a
 
 /** Returns the size of a state.
  *
- * A state is the past of one sequence as plain bytes in memory of the caller. It may be copied, saved, forked and sent.
- * Its size depends only on the descriptor. A state records the attention that it belongs to (descriptor and draw); any
- * other attention refuses it with BO_INVALID. It must be aligned to 8 bytes; alignment to 64 bytes is faster.
+ * A state is the past of one sequence, as plain bytes that the caller owns. It may be copied, saved, forked and sent.
+ * Its size depends only on the descriptor. A state records its attention (descriptor and draw); every other attention
+ * refuses it with BO_INVALID. It must be aligned to 8 bytes; alignment to 64 bytes is faster.
  *
  * @param attention   the attention
  * @return the number of bytes
  */
 BO_API size_t bo_attention_state_bytes(const bo_attention *attention);
 
-/** Initializes a state to an empty past, in memory of the host or of the context's GPU.
+/** Initializes an empty state, in host memory or in the memory of the context's GPU.
  *
  * @param context      the context
  * @param attention    the attention
@@ -385,9 +384,9 @@ BO_API size_t bo_attention_state_bytes(const bo_attention *attention);
  */
 BO_API bo_status bo_attention_state_init(bo_context *context, const bo_attention *attention, void *state);
 
-/** Checks that bytes are a state of an attention and that its numbers are finite.
+/** Checks that bytes are a state of an attention and that its values are finite.
  *
- * Every call checks the header of its states, but not their numbers. Use this function for bytes of unknown origin.
+ * Every call checks the headers of its states but not their values. Use this function for bytes of unknown origin.
  *
  * @param context     the context
  * @param attention   the attention
@@ -409,16 +408,16 @@ BO_API uint64_t bo_attention_state_tokens(const void *state);
 
 /** Returns the memory that a call needs.
  *
- * `tape` and `workspace` of the call are not used. For the workspace the arrays must have their strides and addresses,
- * whose alignment kernels are chosen by: those of bfloat16 are fastest at multiples of 16 bytes. This function may
- * allocate, and uploads the frequencies of the attention to the device if they are not there.
+ * `tape` and `workspace` of the call are not used. For the workspace, the arrays must have their strides and addresses:
+ * their alignment decides which kernels are used. Kernels for bfloat16 are fastest at multiples of 16 bytes. This
+ * function may allocate. It uploads the frequencies of the attention to the device if they are not there.
  *
  * @param context          the context
  * @param attention        the attention
  * @param call             the call
- * @param backward         the call is that of the backward pass
- * @param[out] tape        bytes of the tape; NULL: the call has none
- * @param[out] workspace   bytes of the workspace; NULL: the call has none
+ * @param backward         the call is a backward pass
+ * @param[out] tape        bytes of the tape; NULL: no tape
+ * @param[out] workspace   bytes of the workspace; NULL: no workspace
  * @return BO_OK; BO_INVALID if the call contradicts the attention; BO_UNSUPPORTED if the device has no kernels for it
  */
 BO_API bo_status bo_attention_call_bytes(bo_context *context, const bo_attention *attention,
@@ -428,22 +427,22 @@ BO_API bo_status bo_attention_call_bytes(bo_context *context, const bo_attention
  *
  * With element FLOAT64 the forward pass is recomputed. The conventions are the same, except that there is no limit of
  * 1e36: no gradient flows through a clamped denominator or through an input weight at its minimum, and log scales are
- * held fixed. A clamp of features with log scales is in units that depend on q and k, so finite differences of the
- * forward pass differ from these gradients where a denominator is clamped.
+ * constants. If features have log scales, the unit of the clamp depends on q and k. Finite differences of the forward
+ * pass therefore differ from these gradients where a denominator is clamped.
  *
  * @param context     the context
  * @param attention   the attention
- * @param call the call of the forward pass, with its output and tape, and with `dout`, or `dfinal`, and the arrays of
- *     the gradients; `final` is not used
- * @return BO_OK; BO_UNSUPPORTED for a CUSTOM map without `custom_backward`; BO_NUMERIC if a requested gradient exceeds
- *     float (the message names the array)
+ * @param call the call of the forward pass with its output and tape, with `dout` or `dfinal`, and with the gradient
+ *     arrays; `final` is not used
+ * @return BO_OK; BO_UNSUPPORTED for a CUSTOM map without `custom_backward`; BO_NUMERIC if a requested gradient
+ *     overflows float (the message names the array)
  */
 BO_API bo_status bo_attention_backward(bo_context *context, const bo_attention *attention,
                                        const bo_attention_call *call);
 
 /* ---- memory and time --------------------------------------------------------------------------------------------- */
 
-/** How a shape is computed, and the memory beyond inputs, outputs and tape. */
+/** The execution plan of a shape, and its memory besides inputs, outputs and tape. */
 typedef struct bo_attention_cost {
     size_t chunk;          /**< tokens processed at a time by the kinds with features */
     size_t segment;        /**< tokens between two states on the tape */
@@ -451,11 +450,11 @@ typedef struct bo_attention_cost {
     size_t key_tile;       /**< keys per tile of softmax attention and windows */
     size_t tasks;          /**< number of tasks that may run in parallel: sequences x key heads */
     size_t keys;           /**< keys of the longest sequence */
-    size_t forward_bytes;  /**< work space of the forward pass */
-    size_t backward_bytes; /**< work space of the backward pass */
+    size_t forward_bytes;  /**< workspace of the forward pass */
+    size_t backward_bytes; /**< workspace of the backward pass */
     size_t tape_bytes;     /**< size of the tape */
-    size_t level1_bytes;   /**< size of the first-level cache that the choice is based on */
-    size_t level2_bytes;   /**< size of the second-level cache that the choice is based on */
+    size_t level1_bytes;   /**< size of the first-level cache that the plan is based on */
+    size_t level2_bytes;   /**< size of the second-level cache that the plan is based on */
     double operations;     /**< operations of the forward pass, counted as docs/reference/attention.md defines */
     uint64_t reserved[4];  /**< must be zero */
 } bo_attention_cost;
@@ -481,10 +480,10 @@ BO_API bo_status bo_attention_estimate(bo_context *context, const bo_attention *
  */
 BO_API const bo_features *bo_attention_features(const bo_attention *attention, size_t key_head);
 
-/** Replaces the frequencies by another draw from the same distribution.
+/** Redraws the frequencies from the same distribution.
  *
- * bo_attention_create() makes draw 0. Use draws 1, 2, 3, … during training and draw 0 afterwards. No other thread may
- * use the attention during the call. Earlier states are refused afterwards.
+ * bo_attention_create() uses draw 0. Use draws 1, 2, 3, … during training and draw 0 afterwards. No other thread may
+ * use the attention during the call. States created before are refused afterwards.
  *
  * @param context             the context
  * @param[in,out] attention   the attention
@@ -495,16 +494,16 @@ BO_API bo_status bo_attention_redraw(bo_context *context, bo_attention *attentio
 
 /* ---- accuracy ---------------------------------------------------------------------------------------------------- */
 
-/** The error of an attention against softmax attention, and against the closed form of its own kernel.
+/** The error of an attention relative to softmax attention and to the closed form of its kernel.
  *
  * The closed form includes gate, window, mix and clamp. Both references are computed in float64. The softmax has scale
  * s; for RFA, LEARNED and RIDGE, and for LINEAR with a kernel other than SOFTMAX and TAYLOR, it has scale 1/√dim.
- * Kernel errors are over pairs of a query and a key that it sees through features.
+ * Kernel errors are over pairs of a query and a key whose weight comes from features.
  */
 typedef struct bo_attention_accuracy {
     size_t queries;         /**< number of queries per head */
     double against_softmax; /**< |out - softmax| / |softmax|, Frobenius norms over these queries */
-    double against_kernel;  /**< the same against the kernel of the kind; NAN if it has no closed form */
+    double against_kernel;  /**< the same relative to the kernel of the kind; NAN if it has no closed form */
     double kernel_rms;      /**< root mean square of the kernel; NAN if unknown */
     double kernel_error; /**< root mean square of φ(q)·φ(k) minus the kernel, relative to kernel_rms; NAN if unknown */
     double kernel_predicted; /**< the same by the variance formula for independent draws; NAN if unknown */
@@ -519,7 +518,7 @@ typedef struct bo_attention_accuracy {
  *
  * @param context      the context
  * @param attention    the attention
- * @param call         the call, float32 without strides and states; without `out`: that of a forward pass is measured
+ * @param call         the call, float32 without strides and states; without `out`, a forward pass is measured
  * @param queries      the number of queries per head; 0 means 128
  * @param[out] error   the result
  * @return as bo_attention_forward()
@@ -531,13 +530,13 @@ BO_API bo_status bo_attention_measure(bo_context *context, const bo_attention *a
 
 /** Traits of kinds, as bits: fields of the descriptor and arrays of a call that a kind accepts, and properties. */
 typedef enum bo_attention_trait {
-    BO_TRAIT_SCALE = 1 << 0,      /**< field scale */
-    BO_TRAIT_FEATURES = 1 << 1,   /**< a feature map φ: fields features, one_draw, clamp */
-    BO_TRAIT_ANY_KERNEL = 1 << 2, /**< features.kernel may be almost any */
-    BO_TRAIT_GAMMA = 1 << 3,      /**< features.gamma besides scale; otherwise they are the same number, or not used */
-    BO_TRAIT_DRAWS = 1 << 4,      /**< the map may draw frequencies: features.features, draw, sampling */
-    BO_TRAIT_PROPOSAL = 1 << 5,   /**< field proposal: positive features estimate exp(s q·k) */
-    BO_TRAIT_NORMALIZER = 1 << 6, /**< field normalizer: the denominator is a sum of features only */
+    BO_TRAIT_SCALE = 1 << 0,        /**< field scale */
+    BO_TRAIT_FEATURES = 1 << 1,     /**< a feature map φ: fields features, one_draw, clamp */
+    BO_TRAIT_ANY_KERNEL = 1 << 2,   /**< features.kernel may be almost any */
+    BO_TRAIT_GAMMA = 1 << 3,        /**< features.gamma besides scale; without it they are the same or not used */
+    BO_TRAIT_DRAWS = 1 << 4,        /**< the map may draw frequencies: features.features, draw, sampling */
+    BO_TRAIT_PROPOSAL = 1 << 5,     /**< field proposal: positive features estimate exp(s q·k) */
+    BO_TRAIT_NORMALIZER = 1 << 6,   /**< field normalizer: the denominator is a sum of features only */
     BO_TRAIT_UNNORMALIZED = 1 << 7, /**< also normalizer NONE, if the kernel allows it */
     BO_TRAIT_WINDOW = 1 << 8,       /**< field window */
     BO_TRAIT_CAPACITY = 1 << 9,     /**< field capacity: the state consists of keys and values */
@@ -588,20 +587,20 @@ BO_API const char *bo_attention_name(const bo_attention_desc *desc);
 
 /* ---- calibration ------------------------------------------------------------------------------------------------- */
 
-/** Statistics of q and k, from which frequencies are drawn that suit the data.
+/** Statistics of q and k, from which data-dependent frequencies are drawn.
  *
- * Frequencies are drawn from a proposal, or by optimal sampling (2406.18802), which keeps some of many candidates
- * (features.candidates; drawn from the proposal) with probability proportional to sqrt(E f(q)² E f(k)²), each with its
+ * Frequencies are drawn from a proposal or by optimal sampling (2406.18802). Optimal sampling draws candidates from the
+ * proposal (features.candidates) and selects some with probability proportional to sqrt(E f(q)² E f(k)²), each with its
  * importance weight. Statistics are constants of the model: they come from earlier data or from a moving average over
  * training batches, not from the sequence itself. If later tokens of a sequence were added, the outputs before them
- * would depend on them, whatever `causal` says. Statistics of the first P tokens of a sequence leave all outputs from
- * token P on causal; for the tokens before use another attention, for example the same one without a proposal.
+ * would depend on them, even with `causal`. With statistics of the first P tokens of a sequence, all outputs from token
+ * P on are causal; for the tokens before P use another attention, for example the same one without a proposal.
  *
- *     bo_calibration *seen;
- *     bo_calibration_create(context, attention, 0.99, &seen);
- *     // for each batch:     bo_calibration_add(context, seen, &call);
- *     // every few batches:  bo_calibration_apply(context, seen, attention, ++draw, NULL);
- *     // after training:     bo_calibration_apply(context, seen, attention, 0, NULL);
+ *     bo_calibration *calibration;
+ *     bo_calibration_create(context, attention, 0.99, &calibration);
+ *     // for each batch:     bo_calibration_add(context, calibration, &call);
+ *     // every few batches:  bo_calibration_apply(context, calibration, attention, ++draw, NULL);
+ *     // after training:     bo_calibration_apply(context, calibration, attention, 0, NULL);
  */
 typedef struct bo_calibration bo_calibration;
 
@@ -629,33 +628,33 @@ BO_API void bo_calibration_destroy(bo_calibration *calibration);
  * @param[in,out] calibration   the statistics
  * @param call the shape, q, k, and the parameters of RFA, DARK, LEARNED and HYBRID, float32 without strides; other
  *     members are ignored
- * @return BO_OK; BO_NUMERIC if an input is not finite
+ * @return BO_OK; BO_NUMERIC if an input is NaN or infinite
  */
 BO_API bo_status bo_calibration_add(bo_context *context, bo_calibration *calibration, const bo_attention_call *call);
 
-/** The expected accuracy, for the key head where it is worst.
+/** The expected accuracy of the worst key head.
  *
- * The second moments are those of the kernel estimate of one frequency over independent q and k of the data, relative
- * to E k(q, k)², as logarithms: 0 is perfect, and m independent frequencies leave a relative variance of (exp(log_…) -
- * 1) / m; dependent frequencies (orthogonal and others) leave less. They are measured on a few hundred rows that the
- * calibration keeps; for norms above about 2 these contain too few of the pairs that matter.
+ * The second moments are the logarithms of the second moment of the kernel estimate of one frequency over independent q
+ * and k of the data, relative to E k(q, k)². 0 is perfect. m independent frequencies have a relative variance of
+ * (exp(log_…) - 1) / m; dependent frequencies (orthogonal and others) have less. They are measured on a few hundred
+ * sampled rows. For norms above about 2 the sample contains too few of the pairs that matter.
  */
 typedef struct bo_calibration_report {
     uint64_t rows;        /**< number of rows of q and k added so far */
     size_t key_head;      /**< the key head */
     double log_isotropic; /**< for frequencies from the distribution of the kernel, N(0, I) */
     double log_drawn; /**< for the current frequencies; with sampling including the variance due to the candidates */
-    /** the minimum over distributions of independent frequencies: (E sqrt(E (f(q)·f(k))²))², f the features of one
+    /** The minimum over distributions of independent frequencies: (E sqrt(E (f(q)·f(k))²))², f the features of one
      * frequency, the outer mean over N(0, I), the inner mean over independent q and k */
     double log_floor;
     uint64_t reserved[4]; /**< must be zero */
 } bo_calibration_report;
 
-/** Draws the frequencies of every key head from the statistics and makes the attention ready for use.
+/** Draws the frequencies of every key head from the statistics. The attention is then ready for use.
  *
  * bo_attention_redraw() can redraw from the same proposal but cannot choose among candidates. Trigonometric features
- * are optimal as drawn and do not change. No other thread may use the attention during the call. Earlier states are
- * refused afterwards. If the call fails, the attention is unchanged.
+ * are already optimal and do not change. No other thread may use the attention during the call. States created before
+ * are refused afterwards. If the call fails, the attention is unchanged.
  *
  * @param context             the context
  * @param calibration         the statistics
@@ -670,20 +669,21 @@ BO_API bo_status bo_calibration_apply(bo_context *context, const bo_calibration 
 /** DARK, HYBRID with a rank: computes M = amount · Λ^-½ for each key head (the symmetric root; with rank < dim, one row
  * per leading direction).
  *
- * Λ is the mean of the covariances of q and k, each about its own mean, shrunk by 1% toward its diagonal, to which 1e-4
- * of its mean is added. As for bo_calibration, q and k of the sequence itself make its outputs depend on later tokens.
+ * Λ is the mean of the covariances of q and k, each centered, shrunk by 1% toward its diagonal. 1e-4 of the mean of the
+ * diagonal is then added to the diagonal. As for bo_calibration, q and k of the sequence itself make its outputs depend
+ * on later tokens.
  *
  * @param context     the context
  * @param attention   the attention
  * @param call        the shape, q and k, float32 without strides; other members are ignored
- * @param amount      the factor; 0: such that the mean of |Mx|² over the data equals that of |x|²
+ * @param amount      the factor; 0: chosen so that |Mx|² and |x|² have equal means over the data
  * @param[out] m      key_heads x rank x dim
- * @return BO_OK; BO_NUMERIC if an input is not finite or q and k do not vary
+ * @return BO_OK; BO_NUMERIC if an input is NaN or infinite or q and k do not vary
  */
 BO_API bo_status bo_attention_whiten(bo_context *context, const bo_attention *attention, const bo_attention_call *call,
                                      double amount, float *m);
 
-/** How well the data meets the assumptions of the GAUSSIAN proposal, for the worst key head.
+/** How well the data satisfies the assumptions of the GAUSSIAN proposal, for the worst key head.
  *
  * Λ_q and Λ_k are the second moments of √s q (over the query heads that share the key head) and √s k; Λ is their mean.
  */
@@ -705,15 +705,15 @@ typedef struct bo_proposal_report {
  *
  * Σ* = (I + 2Λ)(I - 2Λ)⁻¹; if Λ_q and Λ_k differ, Σ* has the inverse I - 2Λ_q(I + 2Λ_q)⁻¹ - 2Λ_k(I + 2Λ_k)⁻¹. The
  * estimate of exp(s q·k) stays unbiased and has minimal variance for Gaussian q and k. With `one_draw`, all key heads
- * share one distribution. For FAVOR and DARK (with M the identity) and function POSITIVE. No other thread may use the
- * attention during the call. Earlier states are refused afterwards. The statistics are constants from then on. As for
- * bo_calibration, q and k of the sequence itself make its outputs depend on later tokens.
+ * share one distribution. Requires FAVOR, or DARK with M the identity, and function POSITIVE. No other thread may use
+ * the attention during the call. States created before are refused afterwards. The statistics are constants afterwards.
+ * As for bo_calibration, q and k of the sequence itself make its outputs depend on later tokens.
  *
  * @param context             the context
  * @param[in,out] attention   the attention
  * @param call                the shape, q and k, float32 without strides; other members are ignored
  * @param[out] out            the report; or NULL
- * @return BO_OK; BO_NUMERIC if an input or its second moments are not finite; BO_INVALID or BO_UNSUPPORTED if the
+ * @return BO_OK; BO_NUMERIC if an input or a second moment is NaN or infinite; BO_INVALID or BO_UNSUPPORTED if the
  *     attention has no proposal
  */
 BO_API bo_status bo_attention_propose(bo_context *context, bo_attention *attention, const bo_attention_call *call,
@@ -723,16 +723,17 @@ BO_API bo_status bo_attention_propose(bo_context *context, bo_attention *attenti
 
 /** One candidate attention and its error. */
 typedef struct bo_attention_advice_map {
-    /** To be created with `features` or `most` features; to be calibrated if it has a proposal or sampling OPTIMAL.
+    /** Create it with `features` or `max_features` features; calibrate it if it has a proposal or sampling OPTIMAL.
      * POLYNOMIAL is (1 + s q·k / p)^p; RFA has a fitted temperature. */
     bo_attention_desc desc;
-    size_t features; /**< the smallest number of features tried that reaches the target; 0: none up to `most` does */
-    size_t max_features; /**< the largest number of features tried */
-    /** Error of the output against softmax, measured on queries that nothing was fitted to: over the draws at
-     * `features`, or of one draw at `most`. INFINITY: a denominator of signed features came close to 0, where outputs
-     * are arbitrary. */
+    /** The smallest tested number of features that reaches the target; 0: none up to `max_features` does. */
+    size_t features;
+    size_t max_features; /**< the largest tested number of features */
+    /** Error of the output relative to softmax attention, measured on queries that were not used for fitting: over the
+     * draws at `features`, or of one draw at `max_features`. INFINITY: a denominator of signed features is close to 0,
+     * where outputs are arbitrary. */
     double error;
-    /** An upper bound on the number of features needed, by the variance formula; INFINITY: no number is enough; NAN:
+    /** An upper bound on the required number of features, by the variance formula; INFINITY: no number suffices; NAN:
      * unknown (sampling OPTIMAL, HYBRID). */
     double predicted;
 } bo_attention_advice_map;
@@ -750,32 +751,32 @@ typedef struct bo_attention_advice {
     bool reachable;                      /**< some candidate reaches the target */
     const bo_attention_advice_map *maps; /**< best first: those that reach the target by state size, then by error */
     size_t map_count;                    /**< number of candidates, at least 1 */
-    const char *reason; /**< one or two sentences for the user; starts with "none" if nothing reaches the target */
+    const char *reason; /**< one or two sentences for the user; starts with "none" if no candidate reaches the target */
 } bo_attention_advice;
 
 /** Recommends a feature map for given data.
  *
- * Measures the data and tries the maps that estimate softmax: FAVOR with positive, hyperbolic and trigonometric
- * features, with every proposal, and with sampling OPTIMAL; TAYLOR and POLYNOMIAL of degree 2 and 4 if `most` allows;
- * RFA; and for causal attention HYBRID with the best of them.
+ * Measures the data and tests the maps that estimate softmax: FAVOR with positive, hyperbolic and trigonometric
+ * features, with every proposal, and with sampling OPTIMAL; TAYLOR and POLYNOMIAL of degree 2 and 4 if `max_features`
+ * permits; RFA; and for causal attention HYBRID with the best of them.
  *
- * Trials use up to eight heads and two thousand keys of each (HYBRID: the first two thousand tokens): few queries until
- * the target is reached, then up to 2048 queries and three draws, each of which must reach it. Signed features must
- * also keep every denominator at half its closed form or more. Trials use the queries at odd positions; calibration
- * uses the rows at even positions.
+ * Trials use up to eight heads and two thousand keys per head (HYBRID: the first two thousand tokens). The search uses
+ * few queries until the target is reached. The confirmation uses up to 2048 queries and three draws, which must all
+ * reach the target. With signed features, every denominator must also be at least half its closed form. Trials use the
+ * queries at odd positions; calibration uses the rows at even positions.
  *
- * Errors are those of this data. Other data of the same distribution may have a different norm of the softmax output,
- * to which errors are relative. The difference is largest if attention is not causal and heads are few: outputs are
- * then nearly the mean of the values of each head, and few numbers determine the norm.
+ * Errors hold for this data. They are relative to the norm of the softmax output, which may differ for other data from
+ * the same distribution. The difference is largest for few heads without a causal mask: outputs are then nearly the
+ * mean of the values of each head, so that few numbers determine the norm.
  *
- * @param context    the context
- * @param desc       heads, key_heads, dim, value_dim, causal, scale and features.seed are used
- * @param call the shape, q, k and v, float32 without strides; without v: random values of unit variance. Other members
- *     are ignored
- * @param target     the relative error to reach; 0 means 0.1
- * @param most       the maximum number of features to try; 0 means 4096. Sampling OPTIMAL and HYBRID try at most 1024
- * @param[out] out   the advice; release it with bo_attention_advice_destroy()
- * @return BO_OK; BO_NUMERIC if an input is not finite
+ * @param context        the context
+ * @param desc           heads, key_heads, dim, value_dim, causal, scale and features.seed are used
+ * @param call the shape, q, k and v, float32 without strides; without v, random values of unit variance are used. Other
+ *     members are ignored
+ * @param target         the relative error to reach; 0 means 0.1
+ * @param max_features   maximum number of features; 0 means 4096. Sampling OPTIMAL and HYBRID use at most 1024
+ * @param[out] out       the advice; release it with bo_attention_advice_destroy()
+ * @return BO_OK; BO_NUMERIC if an input is NaN or infinite
  */
 BO_API bo_status bo_attention_advise(bo_context *context, const bo_attention_desc *desc, const bo_attention_call *call,
                                      double target, size_t max_features, bo_attention_advice **out);
@@ -788,17 +789,17 @@ BO_API void bo_attention_advice_destroy(bo_attention_advice *advice);
 
 /** Returns the number of floats in the gradient of one state.
  *
- *     Kinds with features      key_heads x features x (value_dim + 1). Row i of a head holds dL/dS_i, then dL/dz_i,
+ *     Kinds with features      key_heads x features x (value_dim + 1). Row i of a head is dL/dS_i, then dL/dz_i,
  *                              S and z the sums of the features with and without the
- *                              values, relative to exp(log scale), which is held fixed
- *     SOFTMAX, POWER, HYBRID   then key_heads x held x (dim + value_dim): the gradients of the keys and values in the
- *                              state, oldest first; held is the window, or else the capacity
- *     HYBRID, gate CONVEX,     then key_heads x held: the gradients of the log gates of these keys, which are also in
+ *                              values, relative to exp(log scale), a constant
+ *     SOFTMAX, POWER, HYBRID   then key_heads x keys x (dim + value_dim): the gradients of the cached keys and values,
+ *                              oldest first; `keys` is the window, or else the capacity
+ *     HYBRID, gate CONVEX,     then key_heads x keys: the gradients of the log gates of these keys, which are also in
  *     DECAY                    the state
  *     GLA, DELTA               key_heads x dim x value_dim: dL/dS
  *     RIDGE                    key_heads x dim x (value_dim + dim): per head dL/dG (dim x value_dim), then dL/dH
  *
- * The gradient that the backward pass of one segment writes to `dinitial` is the dfinal of the segment before it.
+ * The backward pass of one segment writes `dinitial`, which is the `dfinal` of the previous segment.
  *
  * @param attention   the attention
  * @return the number of floats
@@ -815,7 +816,7 @@ BO_API bool bo_attention_may(bo_attention_kind kind, unsigned traits);
 
 /** Reports whether a kind accepts a value of `features.kernel`.
  *
- * If a kind has its own default, 0 (RBF) means that default, and RBF itself is not accepted.
+ * If a kind has a default kernel, 0 (RBF) means that default, and RBF is not accepted.
  *
  * @param kind     the kind
  * @param kernel   the kernel

@@ -1,5 +1,5 @@
-/** @file
- * Inspection of language models with attention: what every head computes, and what could replace it. Experimental.
+/** @file Inspection of language models with attention: what every head computes, and how well it can be replaced.
+ * Experimental.
  *
  *     bo_inspection *report;
  *     bo_inspect(context, model, ids, count, NULL, &report);          // ids: the tokens of a text
@@ -21,14 +21,14 @@
  *   Induction Heads"), on the text and on random tokens that are repeated.
  * - ATTRIBUTION: what each head adds to the residual stream and, directly, to the logit of the next token of the text.
  *
- * The text is cut into windows that are read separately. Memory is that of one batch of windows: about 2048 tokens, or
- * two windows if they are longer.
+ * The text is cut into windows that are read separately. The memory is proportional to one batch of windows: about 2048
+ * tokens, or two windows if they are longer.
  *
  * **Norms.** The gain of a norm is part of the matrix that follows or precedes it: of W_Q, W_K and W_V (input norm,
  * norms of q and k), of W_O (norm of the heads, norm of the summand), of the output matrix (final norm). The mean that
  * a layer norm subtracts is subtracted from the matrix. Circuits leave out biases and the scale of a norm, which
- * depends on the token; attribution uses the scale of the whole stream at that token. RoPE is left out of W_QK: it is
- * the score of a query and a key at the same position.
+ * depends on the token; attribution uses the scale of the full stream at that token. W_QK is computed without RoPE: it
+ * gives the score of a query and a key at the same position.
  *
  * **Threads.** A report is immutable and may be shared. Results do not depend on the number of threads.
  */
@@ -88,8 +88,9 @@ typedef struct bo_inspect_desc {
     double target;  /**< ERRORS: relative error that a replacement should reach (default: 0.2) */
     uint64_t seed;  /**< seed of features and of random tokens */
     bool moments;   /**< STATISTICS: keep the moments of every head (bo_head_moments::query_second, …) */
-    bool no_report; /**< compute no part: only `receive` is called */
-    /** Receives the arrays of the first batch of windows, one by one on the calling thread; NULL: not wanted. */
+    bool no_report; /**< compute no parts; only `receive` is called */
+    /** Receives the arrays of the first batch of windows, one call per array, on the calling thread; NULL: not
+     * called. */
     bo_inspect_receive_fn receive;
     void *user;           /**< passed to `receive` */
     uint64_t reserved[4]; /**< must be zero */
@@ -101,7 +102,7 @@ typedef struct bo_inspect_desc {
  *
  * Λ is the mean of the second moments Λ_q and Λ_k. */
 typedef struct bo_head_moments {
-    size_t dim;                 /**< numbers per query and key; 0: there are no moments */
+    size_t dim;                 /**< length of queries and keys; 0: no moments */
     double query_norm;          /**< root mean square of |√s q| */
     double key_norm;            /**< root mean square of |√s k| */
     const double *eigenvalues;  /**< eigenvalues of Λ, descending, `dim` numbers */
@@ -122,19 +123,19 @@ typedef struct bo_head_moments {
 
 /** A matrix of low rank. */
 typedef struct bo_circuit {
-    size_t rank; /**< number of singular values: the smaller of width and columns of a head; 0: not computed */
+    size_t rank; /**< number of singular values: the minimum of width and columns of a head; 0: not computed */
     const double *singular; /**< singular values, descending */
     double effective;       /**< effective rank (Σσ)² / Σσ² */
-    /** Σ Re λ / Σ |λ| over the eigenvalues, from -1 to 1. W_OV: 1 if the head copies what it reads, -1 if it removes
-     * it. W_QK: 1 if a query attends to what equals itself. */
+    /** Σ Re λ / Σ |λ| over the eigenvalues, from -1 to 1. W_OV: 1 if the head copies its input, -1 if it removes it.
+     * W_QK: 1 if a query attends to equal tokens. */
     double positive;
     uint64_t reserved[4]; /**< zero */
 } bo_circuit;
 
-/** The report of one head. Numbers of parts that were not requested, or that the head does not have, are NAN. */
+/** The report of one head. Values of parts that were not requested, or that the head does not have, are NAN. */
 typedef struct bo_head_report {
     bo_head_moments moments; /**< STATISTICS: of q and k */
-    bo_head_moments mapped;  /**< STATISTICS: of M q and M k, for DARK with a matrix; dim 0: there is no M */
+    bo_head_moments mapped;  /**< STATISTICS: of M q and M k, for DARK with a matrix; dim 0: no M */
     bo_circuit qk;           /**< CIRCUITS: W_QK; without RoPE */
     bo_circuit ov;           /**< CIRCUITS: W_OV */
     /** CIRCUITS: Σ Re λ / Σ |λ| of (output matrix) W_OV (embedding), vocab x vocab, with the mean logit subtracted: 1
@@ -204,26 +205,26 @@ typedef struct bo_inspection {
     const bo_inspect_candidate *candidates; /**< ERRORS: the replacements of softmax attention that were measured */
     size_t candidate_count;                 /**< number of replacements; 0: ERRORS was not requested */
     size_t choice;                          /**< ERRORS: the replacement that is recommended for all layers */
-    bool reachable;                         /**< ERRORS: its error reaches the target */
+    bool reachable;                         /**< ERRORS: its error is at most the target */
     double target;                          /**< ERRORS: the target */
     unsigned parts;                         /**< bits of bo_inspect_part */
     size_t tokens;                          /**< tokens per window */
-    size_t windows;                         /**< windows that were read; 0: there was no text */
+    size_t windows;                         /**< windows of the text that were read; 0: no text */
     size_t repeated;                        /**< random tokens that were repeated: length of one copy */
-    bool rotated;                           /**< the model uses RoPE, which W_QK leaves out */
+    bool rotated;                           /**< the model uses RoPE, which W_QK does not include */
 } bo_inspection;
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/** Sizes of a model at a given length of the text. */
+/** Sizes of a model for a given text length. */
 typedef struct bo_model_sizes {
     size_t context;              /**< tokens of the text */
     uint64_t parameters;         /**< number of parameters */
     size_t weight_bytes;         /**< bytes of the weights */
-    size_t cache_bytes;          /**< bytes of keys and values of one sequence, in layers that keep them */
-    size_t state_bytes;          /**< bytes of the states of fixed size of one sequence, in the other layers */
+    size_t cache_bytes;          /**< bytes of the keys and values of one sequence, in layers with a KV cache */
+    size_t state_bytes;          /**< bytes of the fixed-size states of one sequence, in the other layers */
     double operations;           /**< floating-point operations per token, mean over the text */
-    double attention_operations; /**< the part of attention, without projections */
+    double attention_operations; /**< operations of attention without projections */
     uint64_t reserved[4];        /**< zero */
 } bo_model_sizes;
 
@@ -236,11 +237,11 @@ typedef struct bo_model_sizes {
  * @param context   the context; progress is reported as "inspecting"
  * @param model     a language model whose mixer is attention of any kind
  * @param ids       the tokens of a text, or NULL without a text
- * @param count     the number of tokens; 0: there is no text
+ * @param count     the number of tokens; 0: no text
  * @param desc      the settings; NULL: all defaults
  * @param[out] out  the report; release it with bo_inspection_destroy() before the model
  * @return BO_OK; BO_INVALID if the text is shorter than one window or contains ids outside the vocabulary, or if a part
- *     needs a text and there is none; BO_UNSUPPORTED if the mixer is not attention, or for circuits and attribution of
+ *     needs a text and none is given; BO_UNSUPPORTED if the mixer is not attention, or for circuits and attribution of
  *     a model with unit scaling or with adapters that are not merged
  */
 BO_API bo_status bo_inspect(bo_context *context, const bo_model *model, const int32_t *ids, size_t count,

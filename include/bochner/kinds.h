@@ -1,6 +1,5 @@
-/** @file The choices for the parts of a model beside attention (MLPs, mixers, norms, positions, parametrizations,
- * storage), and the types of numbers and kinds of operations that graphs, layers and the kernels of every device share.
- * Enumerations only.
+/** @file Enumerations of the parts of a model besides attention (MLPs, mixers, norms, positions, parametrizations,
+ * storage), and of the element types and operations that graphs, layers and device kernels share.
  *
  * Numbers such as 2105.01601 are papers on arXiv. docs/reference/layers.md describes the layers.
  */
@@ -66,14 +65,14 @@ typedef enum bo_parametrization {
 /** How numbers are stored. */
 typedef enum bo_storage {
     BO_STORAGE_FLOAT32 = 0,  /**< 32-bit floats */
-    BO_STORAGE_BFLOAT16 = 1, /**< 16-bit floats: for weights, and for activations that are kept for backward */
+    BO_STORAGE_BFLOAT16 = 1, /**< 16-bit floats: for weights, and for activations that are stored for backward */
     BO_STORAGE_FLOAT8 = 2,   /**< a simulation: products use values rounded to E4M3 and gradients rounded to E5M2 */
     BO_STORAGE_INT8 = 3,     /**< 8-bit integers with one scale per group of a row: for weights */
     BO_STORAGE_INT4 = 4,     /**< 4-bit codes with one scale per group of a row: for weights */
 } bo_storage;
 
-/** The initial values of the adapters B A of a linear layer (LoRA, 2106.09685). Adapters do not change the output of
- * the model at the start, for every choice. */
+/** The initial values of the adapters B A of a linear layer (LoRA, 2106.09685). With every choice, adapters do not
+ * change the initial output of the model. */
 typedef enum bo_lora_init {
     BO_LORA_INIT_ZERO = 0,     /**< A random, B zero */
     BO_LORA_INIT_RANDOM = 1,   /**< both random; rows of A and columns of B have length 1 */
@@ -105,7 +104,7 @@ typedef enum bo_residual {
     BO_RESIDUAL_AFTER = 4       /**< x += norm(mixer(x)), then x += norm(mlp(x)), as in OLMo 2 */
 } bo_residual;
 
-/** How the frequencies of RoPE are changed for texts that are longer than those of the first training. */
+/** How RoPE frequencies are scaled for texts that are longer than those of pretraining. */
 typedef enum bo_rope_scaling_kind {
     BO_ROPE_SCALING_KIND_NONE = 0,   /**< not changed */
     BO_ROPE_SCALING_KIND_LINEAR = 1, /**< divided by `factor` (2306.15595) */
@@ -118,14 +117,14 @@ typedef struct bo_rope_scaling {
     bo_rope_scaling_kind kind; /**< the kind (default: NONE) */
     double factor;             /**< LINEAR, LLAMA3: the factor, positive */
     double low;                /**< LLAMA3: positive, less than `high` */
-    double high;               /**< LLAMA3: the other limit */
-    double original;           /**< LLAMA3: tokens of a text of the first training, positive */
+    double high;               /**< LLAMA3: the upper limit */
+    double original;           /**< LLAMA3: context length of pretraining, positive */
 } bo_rope_scaling;
 
 /* ==== Advanced ==================================================================================================== */
 
-/** The type of the elements of a tensor. BFLOAT16, INT8 and INT4 are for matrices that are only read: the weights of a
- * model that is not trained. */
+/** The type of the elements of a tensor. BFLOAT16, INT8 and INT4 are for read-only matrices: the weights of a model
+ * that is not trained. */
 typedef enum bo_element {
     BO_ELEMENT_FLOAT32 = 0,  /**< 32-bit floats */
     BO_ELEMENT_INT32 = 1,    /**< 32-bit integers */
@@ -173,8 +172,8 @@ typedef enum bo_recurrence {
     BO_RECURRENCE_LSTM = 2 /**< long short-term memory */
 } bo_recurrence;
 
-/** Small float formats. Numbers are rounded to the nearest, ties to even. Numbers beyond the largest become the
- * largest, with their sign. NaN stays NaN. */
+/** Small float formats. Numbers are rounded to the nearest, ties to even. Larger magnitudes saturate to the largest
+ * number, with their sign. NaN stays NaN. */
 typedef enum bo_small_float {
     BO_SMALL_FLOAT_NONE = 0, /**< no rounding */
     BO_SMALL_FLOAT_E4M3 = 1, /**< 4 bits of exponent, 3 of mantissa; largest 448, smallest 2^-9 (2209.05433) */

@@ -1,4 +1,5 @@
-/* Advice: describes the data, finds the map that reaches a given error with the fewest features, and gives reasons. */
+/* Advice: measures the data, finds the map that reaches a given error with the smallest state, and explains the
+ * choice. */
 #include "enums.h"
 #include "advise.h"
 #include "kinds.h"
@@ -11,9 +12,8 @@
 
 /* The candidate maps that advice compares on the problems of a survey. */
 
-/* Signed features are accepted only if all denominators are at least this fraction of their expected value. Another
- * draw has the same spread, so its deviation would have to be twice as large to reach 0, where outputs are
- * arbitrary. */
+/* Signed features are accepted only if all denominators are at least this fraction of their expected value. Other draws
+ * have the same spread: their deviation would have to be twice as large to reach 0, where outputs are arbitrary. */
 static const double min_denominator = 0.5;
 
 #define FAVOR(function)        BO_ATTENTION_FAVOR, BO_KERNEL_SOFTMAX, 0, BO_FUNCTION_##function
@@ -35,7 +35,7 @@ const bo_advice_candidate bo_candidates[] = {
     {FAVOR(POSITIVE), BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_DRAWN, "favor with proposal gaussian",
      "positive features have the smallest variance here with frequencies drawn for this data"},
     {FAVOR(POSITIVE), BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_OPTIMAL, "favor with proposal gaussian and sampling optimal",
-     "positive features have the smallest variance here with frequencies chosen by this data"},
+     "positive features have the smallest variance here with frequencies chosen from this data"},
     {LINEAR(TAYLOR, 0), DRAWN, "taylor", "scores are small, so that 1 + x + x²/2 is nearly exp(x)"},
     {LINEAR(POLYNOMIAL, 2), DRAWN, "poly of degree 2", "scores are small, so that (1 + x/2)² is nearly exp(x)"},
     {LINEAR(POLYNOMIAL, 4), DRAWN, "poly of degree 4", "scores are small, so that (1 + x/4)⁴ is nearly exp(x)"},
@@ -53,7 +53,7 @@ static double binomial(size_t n, size_t k)
     return round(value);
 }
 
-/* Returns the number of features of the candidate's map if it is fixed. 0: any number is possible. */
+/* Returns the number of features of the candidate's map if it is fixed. 0: not fixed. */
 static size_t candidate_features(const bo_trials *t, const bo_advice_candidate *c)
 {
     size_t degree = c->kernel == BO_KERNEL_TAYLOR ? 2 : (size_t)c->degree;
@@ -61,7 +61,7 @@ static size_t candidate_features(const bo_trials *t, const bo_advice_candidate *
     return count < 1e15 ? (size_t)count : SIZE_MAX;
 }
 
-/* Returns the descriptor that a caller would use to create the candidate. */
+/* Returns the descriptor with which a caller creates the candidate. */
 static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *c, size_t features)
 {
     bo_attention_desc desc = {.kind = c->kind,
@@ -105,7 +105,7 @@ static bo_status make_attention(const contest *c, size_t features, bo_attention 
     return bo_attention_create(c->trials->context, &desc, out);
 }
 
-/* The caller must end *out (destroy its calibration) even if this function fails. */
+/* The caller must destroy the calibration of *out, also on failure. */
 static bo_status contest_begin(const bo_trials *t, const bo_attention_desc *desc, size_t fixed, contest *out)
 {
     *out = (contest){.trials = t, .desc = *desc, .fixed = fixed};
@@ -126,7 +126,7 @@ static bo_status redraw(const contest *c, bo_attention *attention, uint64_t draw
     return bo_attention_redraw(c->trials->context, attention, draw);
 }
 
-/* Computes the error of one draw. INFINITY: a denominator is near 0, or numbers overflow. */
+/* Computes the error of one draw. INFINITY: a denominator is near 0, or the output overflows. */
 static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attention *attention, uint64_t draw,
                           double *error)
 {
@@ -138,7 +138,7 @@ static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attentio
     return BO_OK;
 }
 
-/* Computes the error on few queries, with one draw. */
+/* Computes the error with the search queries and one draw. */
 static bo_status try_size(const contest *c, size_t features, double *error)
 {
     bo_attention *attention;
@@ -148,8 +148,8 @@ static bo_status try_size(const contest *c, size_t features, double *error)
     return status;
 }
 
-/* Tests on many queries whether every draw reaches the target (stops at the first that does not), and computes the root
- * mean square of the errors. */
+/* Tests with more queries whether every draw reaches the target, and computes the root mean square of the errors. Stops
+ * at the first failure. */
 static bo_status confirm(const contest *c, size_t features, bool *reached, double *error)
 {
     bo_attention *attention;
@@ -188,7 +188,8 @@ static bo_status predict(const contest *c, double *features)
     return BO_OK;
 }
 
-/* Returns the size at which the search starts: the size that the formula predicts. Coupled frequencies need fewer. */
+/* Returns the first size of the search, the first above a quarter of the predicted size: coupled frequencies require
+ * fewer features. */
 static size_t first_size(size_t max_features, double predicted)
 {
     size_t features = BO_MIN_FEATURES;
@@ -196,8 +197,8 @@ static size_t first_size(size_t max_features, double predicted)
     return features;
 }
 
-/* Searches upward from there until the target is reached, or downward as long as it is reached, then upward again until
- * the result is confirmed. */
+/* Doubles the size until the target is reached, or halves it while the target is reached; then doubles it until the
+ * result is confirmed. */
 static bo_status search_sizes(const contest *c, size_t hint, bo_row *row)
 {
     double target = c->trials->target, smaller;
@@ -229,7 +230,7 @@ static bo_status search(const contest *c, size_t hint, bo_row *row)
     return BO_OK;
 }
 
-/* Finds the minimum number of features with which the candidate reaches the target. hint: where to start if there is no
+/* Finds the minimum number of features with which the candidate reaches the target. hint: the first size if there is no
  * formula. */
 static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate *candidate, size_t hint, bo_row *out)
 {
@@ -247,7 +248,7 @@ static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate 
 
 /* ---- with a window ----------------------------------------------------------------------------------------------- */
 
-/* True if causal HYBRID attention can use the map of that row; the search is then repeated with a window. */
+/* True if causal HYBRID attention can use the map of the row. The search is then repeated with a window. */
 static bool row_has_hybrid(const bo_row *row)
 {
     return bo_attention_takes_kernel(BO_ATTENTION_HYBRID, row->candidate->kernel) && !row->desc.window;
@@ -286,8 +287,8 @@ static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *ou
 
 /* ---- properties of the data -------------------------------------------------------------------------------------- */
 
-/* Computes the eigenvalues of Λ and keeps them if they are the worst so far. */
-static bo_status look_at_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
+/* Computes the eigenvalues of Λ and stores them if they are the worst so far. */
+static bo_status measure_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
                                      const bo_second_moments *k, bo_attention_advice *out)
 {
     double *values = bo_alloc_raw(context, dim, sizeof *values, "eigenvalues"), sum = 0, squares = 0;
@@ -312,7 +313,7 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     bo_law law;
     bo_status status = bo_second_moments_measure(context, &queries, d->scale, &mq);
     if (status == BO_OK) status = bo_second_moments_measure(context, &keys, d->scale, &mk);
-    if (status == BO_OK) status = look_at_eigenvalues(context, d->dim, &mq, &mk, out);
+    if (status == BO_OK) status = measure_eigenvalues(context, d->dim, &mq, &mk, out);
     if (status == BO_OK) status = bo_law_make(context, d->dim, mq.second, mk.second, &law);
     if (status == BO_OK) {
         *infinite |= !law.isotropic_finite && bo_second_moments_mean_share(d->dim, &mq, &mk) <= BO_CENTERED_SHARE;
@@ -325,8 +326,8 @@ static bo_status look_at_head(bo_context *context, const bo_call *call, const fl
     return status;
 }
 
-/* Examines all key heads. *infinite: a key head that is about as centered as the theory assumes has norms too large for
- * isotropic frequencies. */
+/* Measures all key heads. *infinite: the norms of a nearly centered key head are too large for isotropic
+ * frequencies. */
 static bo_status look(bo_context *context, const bo_call *call, const float *q, const float *k, bool *infinite,
                       bo_attention_advice *out)
 {
@@ -360,8 +361,8 @@ static double state_size(const bo_row *r)
     return (double)r->features * (double)(d->value_dim + 1) + (double)d->window * (double)(d->dim + d->value_dim);
 }
 
-/* True if a is better than b: rows that reach the target are ordered by state size and precede the others, which are
- * ordered by error. */
+/* True if a is better than b: rows that reach the target come first, ordered by state size; the others are ordered by
+ * error. */
 static bool better(const bo_row *a, const bo_row *b)
 {
     if ((a->features != 0) != (b->features != 0)) return a->features != 0;
@@ -378,7 +379,7 @@ static void insert(rows *all, const bo_row *row)
 
 /* ---- trials ------------------------------------------------------------------------------------------------------ */
 
-/* Maps chosen by data need about as many features as the best map so far. */
+/* Maps chosen from data require about as many features as the best map so far. */
 static size_t hint_of(const bo_trials *t, const rows *all)
 {
     return all->count && all->row[0].features ? 2 * all->row[0].features : t->max_features;
@@ -522,7 +523,7 @@ static bo_status check(bo_context *context, const bo_attention_desc *desc, const
     if (!(target >= 0 && isfinite(target)))
         return bo_fail(context, BO_INVALID, "advice: target must be positive (0: default 0.1), found %g", target);
     if (max_features != 0 && max_features < BO_MIN_FEATURES)
-        return bo_fail(context, BO_INVALID, "advice: most must be at least %d features, found %zu", BO_MIN_FEATURES,
+        return bo_fail(context, BO_INVALID, "advice: max_features must be at least %d, found %zu", BO_MIN_FEATURES,
                        max_features);
     BO_TRY(bo_check_reserved(context, "bo_attention_desc", desc->reserved));
     if (shape->no_keys) return bo_fail(context, BO_INVALID, "advice needs keys; the shape has none");

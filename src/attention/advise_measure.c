@@ -1,4 +1,4 @@
-/* Measurements for advice: small problems sampled from large data, and trials of candidates on them. */
+/* Measurements for advice: small problems sampled from large data, and the errors of candidates on them. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -17,13 +17,13 @@ enum {
     KEYS = 2048, /* maximum keys of a problem */
 };
 
-/* Returns the index of item i of `wanted` evenly spaced items among `total`. */
+/* Returns the index of item i of `count` evenly spaced items among `total`. */
 static size_t spaced(size_t i, size_t count, size_t total)
 {
     return count >= total ? i : (size_t)((double)total * ((double)i + 0.5) / (double)count);
 }
 
-/* Returns the position of query i of `wanted`; it is odd if there are at least two positions. */
+/* Returns the position of query i of `count`. It is odd if there are at least two positions. */
 static size_t query_place(size_t i, size_t count, size_t total)
 {
     return total > 1 ? 2 * spaced(i, count, total / 2) + 1 : 0;
@@ -38,8 +38,8 @@ typedef struct source {
     bo_rows q, k, v; /* v.at NULL: random values */
 } source;
 
-/* Finds the sequence at problem i's share of the tokens, or the next one that has queries and keys. False: there is
- * none. */
+/* Finds the sequence at problem i's share of the tokens, or the next sequence with queries and keys. False: no such
+ * sequence. */
 static bool find_sequence(const bo_call *call, size_t i, size_t count, size_t *out)
 {
     size_t token = spaced(i, count, call->queries_total), sequences = call->shape->sequences, at = 0;
@@ -179,7 +179,7 @@ static bo_status cut(bo_survey *s, const source *from, size_t queries, bo_advice
     return BO_OK;
 }
 
-/* Copies rows at even positions of the problem's key head, for calibration. */
+/* Copies calibration rows at even positions of the problem's key head. */
 static void sample_calibration_rows(const bo_call *call, const float *q, const float *k, size_t key_head,
                                     const bo_survey *s)
 {
@@ -249,7 +249,7 @@ enum { PREFIX_TOKENS = KEYS }; /* maximum tokens per head */
 
 static bo_status prefixes_alloc(bo_context *context, bo_prefixes *b)
 {
-    const char *what = "the beginnings of sequences";
+    const char *what = "prefixes of sequences";
     size_t rows = b->count * b->tokens;
     b->q = bo_alloc(context, rows * b->dim, sizeof(float), what);
     b->k = bo_alloc(context, rows * b->dim, sizeof(float), what);
@@ -352,29 +352,29 @@ bo_status bo_prefixes_evaluate(bo_context *context, const bo_prefixes *b, const 
     bo_attention_inputs in = {.q = b->q, .k = b->k, .v = b->v};
     bo_status status = bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, b->out, NULL);
     *error = status == BO_OK ? prefixes_error(b) : INFINITY;
-    return status == BO_NUMERIC ? BO_OK : status; /* numbers overflowed: *error stays INFINITY */
+    return status == BO_NUMERIC ? BO_OK : status; /* overflow: *error stays INFINITY */
 }
 
 /* ---- trials of candidates ---------------------------------------------------------------------------------------- */
 
-/* Trials of candidates on the problems of a survey: the error measured, and the error predicted by the variance
- * formula. The weights φ(q)·φ(k) are computed one by one, unlike in attention; the result is the same up to
+/* Trials of candidates on the problems of a survey: the measured error, and the error predicted by the variance
+ * formula. Unlike in attention, the weights φ(q)·φ(k) are computed individually; the result is the same up to
  * rounding. */
 
 enum {
     ROWS = BO_SIZE(64, 4),           /* rows per task that computes features */
-    FLOATS = BO_SIZE(1 << 23, 1024), /* floats of key features held at a time */
+    FLOATS = BO_SIZE(1 << 23, 1024), /* floats of key features per chunk */
     PREDICT_KEYS = 256,              /* keys per query for which the variance is computed */
 };
 
-/* One problem, and the map that is tried on it. */
+/* One problem, and the map that is tested on it. */
 typedef struct trial {
     const bo_survey *survey;
     const bo_advice_problem *problem;
     const bo_attention *attention;
     const bo_features *map;
     bo_row_transform transform;
-    double *results; /* two numbers per query: error² and denominator, or its part of floor² and slope */
+    double *results; /* two doubles per query: error² and denominator, or its contribution to floor² and slope */
 } trial;
 
 static trial trial_of(const bo_survey *survey, const bo_attention *attention, size_t index)
@@ -447,7 +447,7 @@ static bo_status log_kernels(const trial *t, closed *c)
     return BO_OK;
 }
 
-/* The caller must free *c even if the call fails. */
+/* The caller must free *c, also on failure. */
 static bo_status closed_make(const trial *t, closed *c)
 {
     bo_context *context = t->survey->context;
@@ -471,7 +471,7 @@ static bo_status closed_make(const trial *t, closed *c)
 typedef struct products {
     size_t chunk;         /* keys processed at a time */
     float *zq, *zk;       /* queries x features, chunk x features */
-    float *log_q, *log_k; /* one number per query, one per key */
+    float *log_q, *log_k; /* one float per query, one per key */
     float *dots;          /* queries x keys */
     char *scratch;        /* scratch memory of features_task */
     size_t per_worker;
@@ -562,7 +562,7 @@ static void error_task(void *arg, size_t i, int worker)
     t->results[2 * i + 1] = job->log_kernel ? denominator_share(&weights, job->log_kernel + i * keys) : INFINITY;
 }
 
-/* Adds to *error2 and lowers *least. */
+/* Adds to *error2 and lowers *min_denominator. */
 static bo_status try_problem(trial *t, double *error2, double *min_denominator)
 {
     products p;

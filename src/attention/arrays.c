@@ -1,5 +1,5 @@
-/* Calls on arrays with strides in the memory of a device. On the CPU, arrays with gaps are copied to and from arrays
- * without, in the layout of the call. */
+/* Calls on strided arrays in device memory. On the CPU, strided arrays are copied to and from contiguous arrays in the
+ * layout of the call. */
 #include "arrays.h"
 #include "enums.h"
 #include <string.h>
@@ -9,9 +9,9 @@
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-/* Of a call on the CPU and of its arrays: which rows an array has, and how wide they are. */
+/* The rows of an array of a call on the CPU, and their width. */
 typedef struct array_shape {
-    size_t sequences, tokens; /* tokens: of each sequence; packed: of all, and sequences is 1 */
+    size_t sequences, tokens; /* tokens: per sequence; packed: in all sequences, and sequences is 1 */
     size_t heads, width;
 } array_shape;
 
@@ -31,7 +31,7 @@ bo_attention_array bo_attention_array_strides(const bo_attention_array *array, b
     return out;
 }
 
-/* The strides of an array without gaps. */
+/* The strides of a contiguous array. */
 static bo_attention_array plain_strides(const array_shape *shape, bo_layout layout)
 {
     return bo_attention_array_strides(&(bo_attention_array){0}, layout, shape->tokens, shape->heads, shape->width);
@@ -45,7 +45,7 @@ static bool has_gaps(const bo_attention_array *array, const array_shape *shape, 
            (shape->sequences > 1 && array->sequence != plain.sequence);
 }
 
-/* Copies all rows from an array to one without gaps (`in`), or back. */
+/* Copies all rows from an array to a contiguous one (`in`), or back. */
 static void move(const bo_attention_array *array, const array_shape *shape, bo_layout layout, float *dense, bool in)
 {
     const bo_attention_array to = plain_strides(shape, layout);
@@ -62,12 +62,12 @@ static void move(const bo_attention_array *array, const array_shape *shape, bo_l
 
 enum { Q, K, V, OUT, LOG_GATE, BETA, DOUT, DQ, DK, DV, DLOG_GATE, DBETA, ARRAYS };
 
-/* The workspace: lengths of the sequences, arrays without gaps, and the work memory of the attention. */
+/* The workspace: lengths of the sequences, contiguous arrays, and scratch memory of the attention. */
 typedef struct host_call {
     bo_attention_shape shape;
     bo_attention_array arrays[ARRAYS];
     array_shape shapes[ARRAYS];
-    float *dense[ARRAYS]; /* NULL: the array itself */
+    float *dense[ARRAYS]; /* NULL: the array is used in place */
     size_t *lengths, *key_lengths;
     size_t queries, keys; /* of all sequences */
     bo_work work;
@@ -129,11 +129,11 @@ static bo_status check_offsets(bo_context *context, const char *what, size_t seq
     bool rising = offsets[0] == 0 && (size_t)offsets[sequences] == rows;
     for (size_t s = 0; s < sequences; s++) rising &= offsets[s] <= offsets[s + 1];
     if (rising) return BO_OK;
-    return bo_fail(context, BO_INVALID, "attention: %s must begin with 0, rise, and end with the number of rows, %zu",
-                   what, rows);
+    return bo_fail(context, BO_INVALID,
+                   "attention: %s must start with 0, increase, and end with the number of rows, %zu", what, rows);
 }
 
-/* Fills the parts of the workspace that a pass reads. */
+/* Fills the inputs of a pass in the workspace. */
 static bo_status enter(bo_context *context, const bo_strided_call *c, host_call *h, const unsigned *read, size_t count)
 {
     if (c->offsets) {
@@ -212,7 +212,7 @@ static bo_status backward_on_host(bo_context *context, const bo_attention *atten
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* A parameter of a call, by its name; the gradient needs the parameter's kind only. */
+/* Checks a parameter of a call. The gradient requires only a kind with the parameter. */
 static bo_status check_parameters(bo_context *context, const bo_attention *attention, const bo_strided_call *c)
 {
 #define PARAMETER(BIT, member) {#member, BO_PARAMETER_##BIT, c->member, c->d##member},
@@ -258,7 +258,7 @@ static bo_status check(bo_context *context, const bo_attention *attention, const
         return bo_fail(context, BO_INVALID, "attention: element must be FLOAT32 or BFLOAT16, found %d",
                        (int)c->element);
     if (c->element == BO_ELEMENT_BFLOAT16 && !bo_context_is_on_gpu(context))
-        return bo_fail(context, BO_UNSUPPORTED, "attention: arrays of bfloat16 are supported on GPUs only");
+        return bo_fail(context, BO_UNSUPPORTED, "attention: bfloat16 arrays are supported only on GPUs");
     if (c->sequences == 0 || (!c->offsets && c->tokens == 0))
         return bo_fail(context, BO_INVALID, "attention: sequences and tokens must be positive, found %zu and %zu",
                        c->sequences, c->tokens);

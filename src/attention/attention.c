@@ -34,12 +34,12 @@ void bo_attention_refresh(bo_attention *attention)
         memcpy(&bits, &reals[i], sizeof bits);
         hash = mix_in(hash, bits);
     }
-    /* An M that only some descriptors of the kind have: without it, older states keep their fingerprint. */
+    /* M is hashed only if it is optional for the kind: other states keep the fingerprint of older versions. */
     if (attention->traits & BO_TRAIT_MATRIX & ~bo_kind_of(d->kind)->traits) hash = mix_in(hash, d->rank);
     for (size_t h = 0; attention->features && h < (d->one_draw ? 1 : d->key_heads); h++)
         hash = mix_in(hash, bo_features_fingerprint(attention->features[h]));
     attention->fingerprint = hash;
-    if (attention->features) /* the map may be a different copy */
+    if (attention->features) /* the map may be another copy */
         attention->desc.features.length_scales = bo_features_describe(attention->features[0])->length_scales;
 }
 
@@ -56,9 +56,9 @@ uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint6
     return bo_rng_bits(&rng);
 }
 
-static const double SMALL = 0x1p24; /* bytes for which the memory limit is not queried, because that reads files */
+static const double SMALL = 0x1p24; /* for fewer bytes the memory limit is not queried, because that reads files */
 
-/* Refuses maps that fit into memory one by one but not together, before any is drawn. */
+/* Refuses maps that fit into memory individually but not together, before drawing any. */
 static bo_status check_maps(bo_context *context, const bo_attention_desc *desc)
 {
     const size_t maps = desc->one_draw ? 1 : desc->key_heads;
@@ -120,10 +120,10 @@ static bo_status measure_state(bo_context *context, bo_attention *attention)
     double kept = ((double)attention->cached_keys + 128) * (double)(d->dim + d->value_dim + 1);
     if ((double)d->key_heads * (sums + kept) * sizeof(float) > 0x1p60)
         return bo_fail(context, BO_INVALID,
-                       "attention: a state of %zu features, %zu values and %zu kept keys is too large",
+                       "attention: a state of %zu features, %zu values and %zu cached keys is too large",
                        attention->count, d->value_dim, attention->cached_keys);
     char what[128];
-    snprintf(what, sizeof what, "attention: a sum of %.0f x %zu numbers for each key head", rows, d->value_dim);
+    snprintf(what, sizeof what, "attention: a sum of %.0f x %zu floats for each key head", rows, d->value_dim);
     if (sums * sizeof(float) >= SMALL)
         BO_TRY(bo_check_memory(context, what, sums * sizeof(float), bo_process_memory(),
                                "use fewer features or a smaller dimension"));
@@ -150,7 +150,7 @@ static bo_status make_decay(bo_context *context, bo_attention *attention)
     return BO_OK;
 }
 
-/* Checks the invariants listed above the struct. */
+/* Checks the invariants of the struct. */
 static void assert_invariants(const bo_attention *attention)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -247,11 +247,11 @@ bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint
     if (!attention->features) return BO_OK;
     if (bo_features_resampled(attention->features[0]))
         return bo_fail(context, BO_INVALID,
-                       "attention: these frequencies were chosen from data and cannot be redrawn without it; use "
+                       "attention: these frequencies were chosen from data and cannot be redrawn without data; use "
                        "bo_calibration_apply");
     size_t done, undone, maps = attention->desc.one_draw ? 1 : attention->desc.key_heads;
     bo_status status = redraw_maps(context, attention, maps, draw, &done);
-    /* Restores the previous maps. If that fails too, the new fingerprint prevents the use of old states. */
+    /* Restores the previous maps. If this fails too, the new fingerprint prevents the use of old states. */
     if (status != BO_OK)
         redraw_maps(context, attention, done, attention->draw, &undone);
     else
@@ -262,11 +262,11 @@ bo_status bo_attention_redraw(bo_context *context, bo_attention *attention, uint
 
 /* ---- maps and states from files ---------------------------------------------------------------------------------- */
 
-/* Maps from the file of a model, and states of another capacity. */
+/* Maps from a model file, and states with another capacity. */
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-/* Checks everything except the draw against the attention's map. */
+/* Checks a map against the attention's map, except for the draw. */
 static bo_status check_map(bo_context *context, const bo_features *has, const bo_features *given, size_t head)
 {
     const bo_features_desc *a = bo_features_describe(has), *b = bo_features_describe(given);
@@ -323,7 +323,7 @@ static bo_status move_cache(bo_context *context, const bo_attention *from, const
 {
     size_t tokens = (size_t)bo_attention_state_tokens(state), dim = from->desc.dim, value_dim = from->desc.value_dim;
     if (tokens > to->cached_keys)
-        return bo_fail(context, BO_INVALID, "state: it has %zu tokens; the new capacity is %zu", tokens,
+        return bo_fail(context, BO_INVALID, "state: it has %zu tokens, but the new capacity is %zu", tokens,
                        to->cached_keys);
     float *keys = bo_alloc_raw(context, tokens, (dim + value_dim) * sizeof *keys, "keys and values of a state");
     if (!keys) return BO_MEMORY;
@@ -352,7 +352,8 @@ bo_status bo_attention_state_move(bo_context *context, const bo_attention *from,
     return move_cache(context, from, state, to, out);
 }
 
-/* Appends the kept keys and values, which are those of the latest tokens, again and again. */
+/* Appends copies of the cached keys and values, which belong to the latest tokens, until the number of tokens is
+ * reached. */
 static bo_status repeat_cache(bo_context *context, const bo_attention *attention, void *state, size_t before,
                               size_t tokens)
 {
@@ -380,9 +381,9 @@ bo_status bo_attention_state_repeat(bo_context *context, const bo_attention *att
 {
     BO_TRY(bo_state_check(context, attention, state));
     const uint64_t before = bo_attention_state_tokens(state);
-    if (tokens && !before) return bo_fail(context, BO_INVALID, "state: it has read nothing that could be repeated");
+    if (tokens && !before) return bo_fail(context, BO_INVALID, "state: it has no tokens that could be repeated");
     if (attention->cached_keys && !attention->desc.window && tokens > attention->cached_keys)
-        return bo_fail(context, BO_INVALID, "state: %llu tokens are requested; its capacity is %zu",
+        return bo_fail(context, BO_INVALID, "state: %llu tokens are requested, but its capacity is %zu",
                        (unsigned long long)tokens, attention->cached_keys);
     if (attention->cached_keys && tokens > before)
         BO_TRY(repeat_cache(context, attention, state, (size_t)before, (size_t)tokens));

@@ -1,4 +1,4 @@
-/* The interface of attention for other modules, in addition to <bochner/attention.h>: queries about descriptors, calls
+/* The interface of attention for other modules, in addition to <bochner/attention.h>: properties of descriptors, calls
  * that do not allocate, maps and states from files. */
 #ifndef BO_ATTENTION_ATTENTION_H
 #define BO_ATTENTION_ATTENTION_H
@@ -24,16 +24,16 @@ bool bo_attention_is_ready(const bo_attention *attention);
 /* True if bo_attention_redraw changes its features. */
 bool bo_attention_is_random(const bo_attention *attention);
 
-/* ---- calls on arrays without gaps -------------------------------------------------------------------------------- */
+/* ---- calls on contiguous arrays ---------------------------------------------------------------------------------- */
 
-/* The shape of a batch: sequences of one length, or packed sequences of different lengths without gaps. */
+/* The shape of a batch: sequences of equal length, or packed sequences of different lengths. */
 typedef struct bo_attention_shape {
     size_t sequences;          /* number of sequences; required */
     size_t tokens;             /* tokens per sequence; ignored with `lengths` */
     size_t key_tokens;         /* keys per sequence in cross attention (default: tokens) */
     const size_t *lengths;     /* packed: tokens of each sequence; NULL: not packed */
-    const size_t *key_lengths; /* packed: keys of each sequence; NULL: as `lengths` */
-    bool no_keys;              /* cross attention: only read the initial states; k and v are NULL */
+    const size_t *key_lengths; /* packed: keys of each sequence; NULL: same as `lengths` */
+    bool no_keys;              /* cross attention: the initial states are only read; k and v are NULL */
     bool no_queries;           /* only add the keys to the final states; q and out are NULL */
     bo_layout layout;          /* order of the dimensions (default: heads first) */
     uint64_t reserved[4];      /* must be zero */
@@ -41,14 +41,15 @@ typedef struct bo_attention_shape {
 
 /* The inputs of an attention, in the layout of the shape.
  *
- * Parameters may be NULL, which means the value in brackets.
+ * A parameter that is NULL has the value in brackets.
  */
 typedef struct bo_attention_inputs {
     const float *q; /* queries, (sequences, heads, tokens, dim) */
     const float *k; /* keys, (sequences, key_heads, tokens, dim) */
     const float *v; /* values, (sequences, key_heads, tokens, value_dim) */
     /* log g <= 0, one number per token and key head: (sequences, key_heads, tokens) or (sequences, tokens, key_heads);
-     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA; otherwise NULL.
+     * for GLA `dim` numbers per token and key head. Required by the gates CONVEX and DECAY and by GLA, NULL for the
+     * others.
      */
     const float *log_gate;
     const float *sigma; /* RFA: key_heads x dim [1] */
@@ -65,7 +66,7 @@ typedef struct bo_attention_inputs {
     uint64_t reserved[4];   /* must be zero */
 } bo_attention_inputs;
 
-/* The arrays that gradients are written to; NULL: not wanted.
+/* The output arrays of gradients; NULL: not requested.
  *
  * Every array is overwritten. Shapes are those of bo_attention_inputs.
  */
@@ -73,8 +74,8 @@ typedef struct bo_attention_gradients {
     float *q; /* of q */
     float *k; /* of k */
     float *v; /* of v */
-    /* With respect to log g. With CONVEX it includes the input weight, except where that is at its minimum (a gate of
-     * 1). */
+    /* With respect to log g. With CONVEX it includes the input weight, except where the weight is at its minimum (a
+     * gate of 1). */
     float *log_gate;
     float *sigma;          /* of sigma */
     float *m;              /* of m; both parts if m_k is not set */
@@ -90,9 +91,8 @@ typedef struct bo_attention_gradients {
 } bo_attention_gradients;
 
 /* bo_attention_forward, bo_attention_backward and the other public functions with a bo_attention_call, on shapes and
- * float32 arrays without gaps. initial: one state per sequence; NULL: start from an empty past. final: one state per
- * sequence; NULL: keep none. tape: bo_attention_tape_bytes bytes, or NULL. d_final: gradients of the final states;
- * NULL: zero. */
+ * contiguous float32 arrays. initial: one state per sequence; NULL: empty states. final: one state per sequence; NULL:
+ * not written. tape: bo_attention_tape_bytes bytes, or NULL. d_final: gradients of the final states; NULL: zero. */
 bo_status bo_attention_forward_arrays(bo_context *context, const bo_attention *attention,
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const void *const *initial, void *const *final, float *out, void *tape);
@@ -106,12 +106,12 @@ bo_status bo_attention_tape_bytes(bo_context *context, const bo_attention *atten
 /* One token for each of several states. Arrays are (sequences, heads, dim). If k is NULL, the states are only read. */
 bo_status bo_attention_step(bo_context *context, const bo_attention *attention, size_t sequences,
                             const bo_attention_inputs *inputs, void *const *states, float *out);
-/* A block of tokens: bo_attention_forward_arrays with these states as initial and final ones. */
+/* A block of tokens: bo_attention_forward_arrays with `states` as initial and final states. */
 bo_status bo_attention_extend(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                               const bo_attention_inputs *inputs, void *const *states, float *out);
 bo_status bo_attention_estimate_arrays(bo_context *context, const bo_attention *attention,
                                        const bo_attention_shape *shape, bo_attention_cost *out);
-/* out: the output to compare; NULL: that of a forward pass. */
+/* out: the output to compare; NULL: the output of a forward pass. */
 bo_status bo_attention_measure_arrays(bo_context *context, const bo_attention *attention,
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const float *out, size_t queries, bo_attention_accuracy *error);
@@ -121,7 +121,7 @@ typedef struct bo_attention_inputs_f64 {
     const double *q;         /* queries */
     const double *k;         /* keys */
     const double *v;         /* values */
-    const double *log_gate;  /* log g; NULL: the attention has none */
+    const double *log_gate;  /* log g; NULL: no gate */
     const double *sigma;     /* RFA: σ; NULL: 1 */
     const double *m;         /* DARK, HYBRID with a rank: M; LEARNED: W; NULL: the first rows of the identity */
     const double *mix;       /* HYBRID: mix; NULL: 1 */
@@ -134,7 +134,7 @@ typedef struct bo_attention_inputs_f64 {
     uint64_t reserved[4];    /* must be zero */
 } bo_attention_inputs_f64;
 
-/* The arrays that gradients in float64 are written to; NULL: not wanted.
+/* The output arrays of float64 gradients; NULL: not requested.
  *
  * Every array is overwritten. Shapes are those of bo_attention_inputs_f64.
  */
@@ -161,7 +161,7 @@ bo_status bo_attention_backward_f64(bo_context *context, const bo_attention *att
                                     const bo_attention_inputs_f64 *inputs, const double *dout,
                                     const bo_attention_gradients_f64 *gradients);
 
-/* ---- statistics of arrays without gaps --------------------------------------------------------------------------- */
+/* ---- statistics of contiguous arrays ----------------------------------------------------------------------------- */
 
 bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibration, const bo_attention_shape *shape,
                                     const bo_attention_inputs *inputs);
@@ -192,15 +192,15 @@ typedef enum bo_parameter {
 /* Returns the floats of the parameter per key head. 0: this attention does not have it. */
 size_t bo_parameter_size(const bo_attention *attention, bo_parameter which);
 
-/* ---- calls in memory from the caller ----------------------------------------------------------------------------- */
+/* ---- calls in the caller's memory -------------------------------------------------------------------------------- */
 
-/* Work memory of a call. `room` is aligned to 64 bytes; its first `used` bytes are in use. */
+/* The workspace of a call. `memory` is aligned to 64 bytes; its first `used` bytes are in use. */
 typedef struct bo_work {
     char *memory;
     size_t bytes, used;
 } bo_work;
 
-/* The public calls in work memory of bo_attention_work_bytes: they do not allocate. */
+/* The public calls in a workspace of bo_attention_work_bytes: they do not allocate. */
 bo_status bo_attention_forward_in(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                   const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
                                   float *out, void *tape, bo_work *work);
@@ -212,13 +212,13 @@ bo_status bo_attention_backward_in(bo_context *context, const bo_attention *atte
 bo_status bo_attention_step_in(bo_context *context, const bo_attention *attention, size_t sequences,
                                const bo_attention_inputs *inputs, void *const *states, bool isolate, float *out,
                                bo_work *work);
-/* Returns the bytes that suffice for any packed lengths of at most `sequences` sequences with these totals of queries
- * and keys, for forward and step, or for backward. */
+/* Returns workspace bytes that suffice for all packed lengths of at most `sequences` sequences with these totals of
+ * queries and keys, for forward and step, or for backward. */
 size_t bo_attention_work_bytes(bo_context *context, const bo_attention *attention, size_t sequences, size_t queries,
                                size_t keys, bool backward);
 
-/* Returns the bytes of a tape that suffice for any packed lengths of at most `sequences` sequences with these totals of
- * queries and keys. */
+/* Returns tape bytes that suffice for all packed lengths of at most `sequences` sequences with these totals of queries
+ * and keys. */
 size_t bo_tape_max_bytes(const bo_attention *attention, size_t sequences, size_t queries, size_t keys);
 
 /* ---- predicted errors -------------------------------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ typedef struct bo_error_prediction {
     double floor, slope;
 } bo_error_prediction;
 /* Predicts the error of an attention with one head and a feature map, on a sample of the queries. M, σ and a window are
- * not used. scale: that of softmax attention. */
+ * not used. scale: the scale of softmax attention. */
 bo_status bo_attention_predict(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                const float *q, const float *k, const float *v, double scale, bo_error_prediction *out);
 /* Returns the predicted error with this number of features. */
@@ -237,28 +237,29 @@ double bo_error_predicted(const bo_error_prediction *prediction, size_t features
 
 /* ---- maps and states from files ---------------------------------------------------------------------------------- */
 
-/* Replaces the maps by others of the same kind (one per key head, or one with one_draw), for example from a file. Takes
- * ownership, also if the call fails. An attention that needed calibration is ready for use afterwards. */
+/* Replaces the maps (one per key head, or one with one_draw) by maps of the same kind, for example from a file. Takes
+ * ownership, also on failure. The attention then needs no calibration. */
 bo_status bo_attention_set_maps(bo_context *context, bo_attention *attention, bo_features **maps, size_t count);
-/* Copies the sums of one key head out of a state, or into it. Kinds with features: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale)
- * s (features x value_dim) and Σ_j a_j φ(k_j) = exp(log_scale) z (features). GLA and DELTA: s is S (dim x value_dim).
- * RIDGE: s is G (dim x value_dim) and z is H (dim x dim). For these the log scale is 0. get: arrays may be NULL; z is
- * NULL if the kind has none. BO_INVALID if the state belongs to another attention or consists of keys and values. */
+/* Copies the sums of one key head from or to a state. Kinds with features: Σ_j a_j φ(k_j) v_jᵀ = exp(log_scale) s
+ * (features x value_dim) and Σ_j a_j φ(k_j) = exp(log_scale) z (features). GLA and DELTA: s is S (dim x value_dim).
+ * RIDGE: s is G (dim x value_dim) and z is H (dim x dim). For these kinds the log scale is 0. get: arrays may be NULL;
+ * z is NULL if the kind has no z. BO_INVALID if the state belongs to another attention or consists of keys and
+ * values. */
 bo_status bo_attention_state_get(bo_context *context, const bo_attention *attention, const void *state, size_t key_head,
                                  float *s, float *z, double *log_scale);
 bo_status bo_attention_state_set(bo_context *context, const bo_attention *attention, void *state, size_t key_head,
                                  const float *s, const float *z, double log_scale);
-/* An empty state: its first bytes, after which all are zero. */
+/* An empty state: the length of its prefix, after which all bytes are zero, and the prefix. */
 size_t bo_attention_state_prefix(const bo_attention *attention);
 void bo_attention_state_start(const bo_attention *attention, void *prefix);
-/* Converts a state of `from` to a state of `to`, in memory that is filled with zeros; the two may differ only in
- * capacity. Refused if `to` cannot hold the tokens. Slots that hold no token are neither read nor written. */
+/* Converts a state of `from` to a state of `to`, in zeroed memory. The two may differ only in capacity. Refused if the
+ * tokens exceed the capacity of `to`. Empty slots are neither read nor written. */
 bo_status bo_attention_state_move(bo_context *context, const bo_attention *from, const void *state,
                                   const bo_attention *to, void *out);
-/* Changes the number of tokens that a state has read, so that the cost of a step after many tokens can be measured
- * without reading them. More tokens: kept keys and values are repeated; sums and memories, whose cost does not depend
- * on the number, stay. Fewer tokens: the latest kept keys are dropped. The state stays valid. Refused if the state is
- * empty or cannot hold the tokens. */
+/* Changes the number of tokens that a state has read, to measure the cost of a step after many tokens without reading
+ * them. More tokens: cached keys and values are repeated; sums and memories, whose cost does not depend on the number,
+ * stay. Fewer tokens: the latest cached keys are dropped. The state stays valid. Refused if the state is empty or the
+ * tokens exceed its capacity. */
 bo_status bo_attention_state_repeat(bo_context *context, const bo_attention *attention, void *state, uint64_t tokens);
 
 #endif

@@ -1,4 +1,4 @@
-/* Statistics of q and k, frequencies drawn from them, and the quality of these frequencies. */
+/* Statistics of q and k, data-dependent frequencies, and the quality of these frequencies. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 /* Adding batches. With momentum μ, a batch b changes every statistic by S ← μ S + (1 - μ) S_b. Without momentum all
- * rows have equal weight: S ← S + (S_b - S) n_b / n. The same share of the kept rows, chosen at random, is replaced by
- * rows of the batch. */
+ * rows have equal weight: S ← S + (S_b - S) n_b / n. The same share of the sampled rows, chosen at random, is replaced
+ * by rows of the batch. */
 
 /* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
@@ -91,7 +91,7 @@ bo_status bo_calibration_create(bo_context *context, const bo_attention *attenti
 
 /* ---- a batch ----------------------------------------------------------------------------------------------------- */
 
-/* A batch after all checks, and its own statistics. */
+/* A batch after all checks, and its statistics. */
 typedef struct batch {
     bo_call call;
     bo_row_transform *transforms; /* one per key head */
@@ -138,7 +138,7 @@ static bo_status make_transforms(bo_context *context, const bo_calibration *c, b
     return BO_OK;
 }
 
-/* Does everything that can fail. */
+/* Performs all steps that can fail. */
 static bo_status look(bo_context *context, const bo_calibration *c, batch *b)
 {
     BO_TRY(make_transforms(context, c, b));
@@ -158,7 +158,7 @@ static void move_toward(size_t count, double share, const double *to, double *x)
     for (size_t i = 0; i < count; i++) x[i] = share == 1 ? to[i] : x[i] + share * (to[i] - x[i]);
 }
 
-/* Replaces kept rows by rows of the batch; their number is given by the batch's share, rounded up or down at random. */
+/* Replaces sampled rows by rows of the batch. Their number is the batch's share, rounded up or down at random. */
 static void renew(const bo_calibration *c, const batch *b, const bo_side *side, size_t i, double share)
 {
     bo_rng rng = bo_rng_make(c->desc.features.seed, bo_rng_stream("calibration", c->batches * 2 * c->laws + i));
@@ -219,9 +219,9 @@ bo_status bo_calibration_add_arrays(bo_context *context, bo_calibration *calibra
 
 /* The quality of frequencies for the data is measured by the second moment of the estimate of a single frequency over
  * independent rows of q and k: c(w)² = E (f(q, w)·f(k, w))² = tr(A B) with A = E f(q, w) f(q, w)ᵀ and B = E f(k, w)
- * f(k, w)ᵀ, the weight of w included in f (features/propose.h). No importance sampling reaches less than (E c(w))², w ~
- * N(0, I) (arXiv 2406.18802 for one feature per frequency, Cauchy-Schwarz in general). For positive features as drawn,
- * E c² is known for every pair of rows, and for trigonometric features the variance is. */
+ * f(k, w)ᵀ, where f includes the weight of w (features/propose.h). No importance sampling has less than (E c(w))², w ~
+ * N(0, I) (arXiv 2406.18802 for one feature per frequency, Cauchy-Schwarz in general). For every pair of rows, E c² of
+ * drawn positive features and the variance of trigonometric features are known. */
 
 enum { FREQUENCIES = 2048 };
 
@@ -233,10 +233,10 @@ static double log_mean(size_t count, const double *x)
 /* ---- the minimum ------------------------------------------------------------------------------------------------- */
 
 /* E f(x, w)² times the density of w is a mixture of N(2t, I) over the rows t = √γ x / length scale, with weights
- * exp(|t|²). This structure holds the rows of one side in that form. */
+ * exp(|t|²). This structure stores the rows of one side in this form. */
 typedef struct mixture {
     double *t;        /* count x dim */
-    double *reached;  /* cumulative weights up to each row, divided by their total */
+    double *reached;  /* cumulative weights of the rows, divided by their total */
     double log_total; /* log of the mean of exp(|t|²) */
 } mixture;
 
@@ -353,7 +353,7 @@ static bo_status evaluate_positive(bo_context *context, const bo_features *map, 
     return BO_OK;
 }
 
-/* Many frequencies of the kernel's spectrum give the first and the last quantity. */
+/* Frequencies sampled from the kernel's spectrum give log_isotropic and log_floor. */
 static bo_status evaluate_general(bo_context *context, const bo_features *map, const bo_features *samples,
                                   const bo_feature_sample *q, const bo_feature_sample *k, double square,
                                   bo_calibration_report *out)
@@ -378,7 +378,7 @@ static double log_flat_variance(const bo_features *map, const bo_feature_sample 
     return log(sum / (double)(SHIFTS * q->count));
 }
 
-/* The ratio of the floor to the second moment varies less over frequencies than either. */
+/* The ratio of the floor to the second moment varies less over frequencies than both quantities. */
 static bo_status evaluate_flat(bo_context *context, const bo_features *map, bo_features *samples,
                                const bo_feature_sample *q, const bo_feature_sample *k, double square,
                                bo_calibration_report *out)
@@ -390,7 +390,7 @@ static bo_status evaluate_flat(bo_context *context, const bo_features *map, bo_f
     return BO_OK;
 }
 
-/* Evaluates a map with these frequencies on the data of a distribution. */
+/* Evaluates the frequencies of a map on the data of a distribution. */
 static bo_status evaluate_law(bo_context *context, const bo_calibration *calibration, size_t law,
                               const bo_features *map, bo_calibration_report *out)
 {
@@ -414,7 +414,7 @@ static bo_status evaluate_law(bo_context *context, const bo_calibration *calibra
 
 /* ---- drawing frequencies ----------------------------------------------------------------------------------------- */
 
-/* Drawing frequencies from the statistics. On failure no map of the attention is changed. */
+/* Draws frequencies from the statistics. On failure no map of the attention is changed. */
 
 /* ---- distributions ----------------------------------------------------------------------------------------------- */
 
@@ -471,7 +471,7 @@ static bo_status draw_map(bo_context *context, const bo_calibration *c, const bo
     return status;
 }
 
-/* Keeps the report of the distribution with the worst features. */
+/* Stores the report of the distribution with the worst features. */
 static bo_status update_report(bo_context *context, const bo_calibration *c, size_t law, const bo_features *map,
                                bo_calibration_report *report)
 {

@@ -1,14 +1,14 @@
-/* Statistics of q and k that suffice to draw frequencies. The data itself is not kept. */
+/* Statistics of q and k that suffice to draw frequencies. The data is not stored. */
 #ifndef BO_ATTENTION_CALIBRATION_H
 #define BO_ATTENTION_CALIBRATION_H
 
 #include "../features/propose.h"
 #include "dark.h"
 
-enum { BO_SAMPLE_ROWS = 512 }; /* rows kept for each side of a distribution */
+enum { BO_SAMPLE_ROWS = 512 }; /* sampled rows per side of a distribution */
 
 /* Rows of one side of one distribution after the transform: means, second moments, and a sample. A batch has the same
- * share in all three: the probability that a row of the sample comes from batch b equals the weight of b in the
+ * weight in all three: a row of the sample comes from batch b with a probability equal to the weight of b in the
  * means. */
 typedef struct bo_calibration_side {
     uint64_t rows;
@@ -16,7 +16,7 @@ typedef struct bo_calibration_side {
     float *sample; /* BO_SAMPLE_ROWS x width */
 } bo_calibration_side;
 
-/* Invariant: laws is 1 if key heads share one draw, else the number of key heads; seen has two entries per
+/* Invariant: laws is 1 if key heads share one draw, else the number of key heads; sides has two entries per
  * distribution, q and k. */
 struct bo_calibration {
     bo_attention_desc desc; /* descriptor of the attention it was created for */

@@ -1,5 +1,5 @@
-/* The public calls: a bo_attention_call becomes arguments of the functions of attention.h, arrays.h or reference.c, by
- * its element, its arrays and its states. Nothing is copied, and nothing is allocated but a workspace. */
+/* The public calls. A bo_attention_call is dispatched to attention.h, arrays.h or reference.c by its element type,
+ * arrays and states. Nothing is copied, and only a workspace is allocated. */
 #include "arrays.h"
 #include "calls.h"
 #include "given.h"
@@ -74,7 +74,7 @@ static bool has_strides(const bo_attention_call *c, bool backward)
     return any;
 }
 
-/* True if the call is one of arrays.h. */
+/* True if arrays.h handles the call. */
 static bool is_strided(const bo_attention_call *c, bool backward)
 {
     return c->workspace || c->stream || c->offsets || c->key_offsets || c->element == BO_ELEMENT_BFLOAT16 ||
@@ -92,13 +92,13 @@ static bo_status check(bo_context *context, const bo_attention_call *c)
                    (int)c->element);
 }
 
-/* For functions on float32 arrays without gaps. */
+/* For functions on contiguous float32 arrays. */
 static bo_status check_plain(bo_context *context, const bo_attention_call *c)
 {
     BO_TRY(check(context, c));
     if (c->element == BO_ELEMENT_FLOAT32 && !c->offsets && !c->key_offsets && !has_strides(c, false)) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED,
-                   "attention: this function takes arrays of float32 without strides and offsets only");
+                   "attention: this function supports only float32 arrays without strides and offsets");
 }
 
 static bool updates_in_place(const bo_attention_call *c)
@@ -111,7 +111,7 @@ static bool updates_in_place(const bo_attention_call *c)
 
 /* ---- arrays with strides, or a workspace ------------------------------------------------------------------------- */
 
-/* True if keys are tokens of another stream: without that, offsets of the queries are those of the keys. */
+/* True if keys are tokens of another stream. Otherwise keys use the offsets of the queries. */
 static bool is_cross(const bo_attention_call *c)
 {
     return !c->no_keys && (c->key_offsets || (!c->offsets && c->key_tokens && c->key_tokens != c->tokens));
@@ -137,7 +137,7 @@ static bo_status check_strided(bo_context *context, const bo_attention_call *c, 
     if (backward && (c->dfinal || c->dinitial)) refused = "gradients of states";
     if (!refused) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED,
-                   "attention: a call with strides, offsets, bfloat16, a stream or a workspace does not take %s",
+                   "attention: a call with strides, offsets, bfloat16, a stream or a workspace does not support %s",
                    refused);
 }
 
@@ -186,7 +186,7 @@ static bo_status run_strided(bo_context *context, const bo_attention *attention,
     if (bo_context_is_on_gpu(context)) return bo_gpu_strided_run(context, attention, &s, backward);
     size_t tape, bytes;
     BO_TRY(bo_strided_bytes(context, attention, &s, backward, &tape, &bytes));
-    s.workspace = bo_alloc(context, bytes, 1, "the work memory of attention");
+    s.workspace = bo_alloc(context, bytes, 1, "attention's workspace");
     if (!s.workspace) return BO_MEMORY;
     const bo_status status = (backward ? bo_strided_backward : bo_strided_forward)(context, attention, &s);
     bo_free(s.workspace);
@@ -203,7 +203,7 @@ static bo_status check_f64(bo_context *context, const bo_attention_call *c, bool
     if (c->stream) refused = "a stream";
     if (c->initial || (c->final && !backward) || c->dfinal || c->dinitial) refused = "states";
     if (!refused) return BO_OK;
-    return bo_fail(context, BO_UNSUPPORTED, "attention: a call in float64 does not take %s", refused);
+    return bo_fail(context, BO_UNSUPPORTED, "attention: a call in float64 does not support %s", refused);
 }
 
 /* ---- public ------------------------------------------------------------------------------------------------------ */

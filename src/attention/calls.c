@@ -1,5 +1,5 @@
-/* Calls on arrays without gaps: check, plan, then run the engine's tasks, one per key head of each sequence; or one
- * token at a time. */
+/* Calls on contiguous arrays: check, plan, and run the engine's tasks, one per key head of each sequence; also steps of
+ * one token. */
 #include <math.h>
 #include <string.h>
 #include "enums.h"
@@ -10,7 +10,7 @@
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* Calls on whole sequences: check, plan, then run the engine's tasks, one per key head of each sequence. */
+/* Calls on sequences: check, plan, and run the engine's tasks, one per key head of each sequence. */
 
 /* ---- scratch ----------------------------------------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ typedef struct stamp {
     uint64_t words[BO_STAMP];
 } stamp;
 
-/* A forward pass on a GPU leaves a tape empty, since its backward pass repeats it. */
+/* A forward pass on a GPU leaves the tape empty, because the backward pass repeats it. */
 enum { LAYOUT = 7 };
 static const uint64_t on_gpu_bit = (uint64_t)1 << 32;
 
@@ -36,7 +36,7 @@ static stamp stamp_of(const bo_call *call, const bo_geometry *geometry)
                     geometry->tape_states, call->plan.chunk, call->plan.segment, call->shape->layout}};
 }
 
-/* Returns the rows that progress is counted in: queries, and keys if they are processed before or without queries. */
+/* Returns the number of rows for progress: queries, and also keys if they are processed before or without queries. */
 static size_t watched(const bo_call *call, size_t times)
 {
     bool keeps = call->attention->traits & BO_TRAIT_CAPACITY;
@@ -60,7 +60,7 @@ static void forward_task(void *arg, size_t index, int worker)
                                      bo_scratch_of(&job->scratch, index, worker));
 }
 
-/* Writes the headers of the final states; the tasks write the rest. initial and final may be the same. */
+/* Writes the headers of the final states. The tasks write the other bytes. initial and final may be equal. */
 static bo_status prepare_final(bo_context *context, const bo_call *call)
 {
     for (size_t s = 0; call->final && s < call->shape->sequences; s++) {
@@ -97,7 +97,7 @@ static bo_status run_forward(bo_context *context, bo_call *call)
     if (call->in->solves) *call->in->solves = (bo_solves){0}; /* tasks add to it */
     BO_TRY((bo_runs_together(context, call->attention, &call->plan) ? call->attention->engine->together
                                                                     : one_by_one)(context, call));
-    if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have done all tasks */
+    if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have run all tasks */
     if (atomic_load(call->not_finite)) return bo_inputs_locate_nonfinite(context, call);
     for (size_t s = 0; call->final && s < call->shape->sequences; s++)
         bo_state_add_tokens(call->final[s], call->sequences[s].keys);
@@ -115,7 +115,7 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
                        "attention: the shape has no queries, so final states are required, found NULL");
     BO_TRY(bo_gates_check(context, call));
     BO_TRY(bo_states_check(context, call, call->final));
-    /* Inputs are checked before states are changed in place: one invalid token must not destroy the state. */
+    /* Checks inputs before states change in place: one invalid token must not destroy a state. */
     if (call->initial && call->final) BO_TRY(bo_inputs_finite(context, call));
     BO_TRY(prepare_final(context, call));
     const bool on_gpu = bo_gpu_host_supports(context, call, call->tape.top != NULL);
@@ -125,7 +125,7 @@ static bo_status forward(bo_context *context, bo_call *call, const bo_geometry *
         memcpy(call->tape.stamp, &expected, sizeof expected);
     }
     if (!on_gpu) return run_forward(context, call);
-    return bo_gpu_host_forward(context, call); /* final states come with their numbers of tokens */
+    return bo_gpu_host_forward(context, call); /* final states include their token counts */
 }
 
 void bo_call_fill(bo_call *call, const bo_attention *attention, const bo_attention_shape *shape,
@@ -167,7 +167,7 @@ bool bo_has_outputs(const bo_attention_shape *shape)
     return sequence < shape->sequences;
 }
 
-/* With arrays in the memory of the GPU. */
+/* With arrays in GPU memory. */
 static bo_status forward_on_gpu(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                 const bo_attention_inputs *inputs, const void *const *initial, void *const *final,
                                 float *out, void *tape)
@@ -176,7 +176,7 @@ static bo_status forward_on_gpu(bo_context *context, const bo_attention *attenti
     for (size_t s = 0; same && final && s < shape->sequences; s++) same = initial[s] == final[s];
     if (!same)
         return bo_fail(context, BO_INVALID,
-                       "attention: states in the memory of a GPU are updated in place: final must equal initial");
+                       "attention: states in GPU memory are updated in place: final must equal initial");
     return bo_gpu_device_forward(context, attention, shape, inputs, (void *const *)initial, out, tape);
 }
 
@@ -271,7 +271,7 @@ static void sum_parameter(const backward_job *job, bo_parameter which)
     }
 }
 
-/* Without dout no gradient depends on the queries; the tasks do not write dq. */
+/* Without dout, no gradient depends on the queries, and the tasks do not write dq. */
 static void zero_queries(const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
@@ -279,7 +279,7 @@ static void zero_queries(const bo_call *call)
         memset(call->gradients->q, 0, call->queries_total * d->heads * d->dim * sizeof *call->gradients->q);
 }
 
-/* Each pair has its own parameters if there are no more sequences than groups. */
+/* Each pair has separate parameters if there are at most as many sequences as groups. */
 bool bo_backward_runs_together(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {
     return attention->engine->backward_together && plan->tasks <= BO_PARAMETER_GROUPS * attention->desc.key_heads &&
@@ -332,7 +332,7 @@ static bo_status run_backward(bo_context *context, bo_call *call)
     for (int p = 0; status == BO_OK && p < BO_PARAMETER_COUNT; p++) sum_parameter(&job, (bo_parameter)p);
     bo_work_free(call->work, job.parameters);
     BO_TRY(status);
-    if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have done all tasks */
+    if (bo_pass_stops(&watch, 0)) return BO_CANCELED; /* other threads may have run all tasks */
     if (atomic_load(call->not_finite)) return bo_inputs_locate_nonfinite(context, call);
     return atomic_load(&too_large) ? bo_gradients_locate_nonfinite(context, call) : BO_OK;
 }
@@ -380,11 +380,12 @@ static bo_status backward(bo_context *context, bo_call *call, const bo_geometry 
     if (empty) expected.words[LAYOUT] |= on_gpu_bit;
     if (call->tape.top && memcmp(call->tape.stamp, &expected, sizeof expected) != 0)
         return bo_fail(context, BO_INVALID,
-                       "attention: the tape belongs to another forward pass (the attention, draw or shape differs)");
+                       "attention: the tape belongs to another forward pass (attention, draw or shape differ)");
     if (empty && !on_gpu)
-        return bo_fail(context, BO_UNSUPPORTED,
-                       "attention: the tape is that of a forward pass on a GPU, which serves backward passes on a GPU "
-                       "without gradients of states only; use a context on the CPU for both");
+        return bo_fail(
+            context, BO_UNSUPPORTED,
+            "attention: the tape was written by a forward pass on a GPU, which supports only backward passes on a GPU "
+            "without gradients of states; use a context on the CPU for both");
     if (on_gpu) return bo_gpu_host_backward(context, call);
     return run_backward(context, call);
 }
@@ -417,9 +418,8 @@ bo_status bo_attention_backward_arrays(bo_context *context, const bo_attention *
     bool on_gpu;
     BO_TRY(bo_gpu_holds_arrays(context, inputs, out, &on_gpu));
     if (on_gpu && (initial || d_final || gradients->initial))
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "attention: gradients of states are not supported in the memory of a GPU; use arrays of the host");
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "attention: gradients of states are not supported in GPU memory; use host arrays");
     if (on_gpu) return bo_gpu_device_backward(context, attention, shape, inputs, out, tape, dout, gradients);
     return bo_attention_backward_in(context, attention, shape, inputs, initial, out, tape, dout, d_final, gradients,
                                     NULL);
@@ -435,9 +435,9 @@ typedef struct step_job {
     size_t sequences;
     void *const *states;
     float *out;
-    size_t tasks, threads; /* a task is a key head of some sequences */
+    size_t tasks, threads; /* a task is one key head of some sequences */
     bo_scratch scratch;
-    bool isolate; /* a sequence that is not finite does not end the step */
+    bool isolate; /* a sequence with NaN or infinity does not fail the step */
     atomic_bool *not_finite;
 } step_job;
 
@@ -467,7 +467,7 @@ static bo_status check_step(bo_context *context, const step_job *job, const bo_c
     return bo_inputs_finite(context, call);
 }
 
-/* The outputs of sequence s; tasks leave out what follows from numbers that are not finite. */
+/* Returns the outputs of sequence s. Tasks skip outputs that depend on NaN or infinity. */
 static float *outputs_of(const step_job *job, size_t s, size_t *count)
 {
     const bo_attention_desc *d = &job->attention->desc;
@@ -516,11 +516,11 @@ static size_t step_traffic(const step_job *job)
     return bytes;
 }
 
-/* Returns the number of threads that help: each must have work for at least twice the time that it takes to start them.
- * One core reads and updates states at about 16 GB/s (bochner bench attention --only decode). */
+/* Returns the number of threads to use: each must have work for at least twice the time of its start. One core reads
+ * and updates states at about 16 GB/s (bochner bench attention --only decode). */
 static size_t step_threads(bo_context *context, const step_job *job, size_t tasks)
 {
-    const double rate = 16e9, min_seconds = 4e-6; /* bytes per second; seconds that are never divided */
+    const double rate = 16e9, min_seconds = 4e-6; /* bytes per second; shorter work runs on one thread */
     size_t max_threads = bo_min(tasks, (size_t)bo_context_threads(context));
     double seconds = (double)step_traffic(job) / rate;
     if (max_threads < 2 || seconds < min_seconds) return 1;

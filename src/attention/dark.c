@@ -1,5 +1,4 @@
-/* DARK's parameters from data (Farzam et al., arXiv 2603.04127): a whitening matrix M, and frequencies drawn for the
- * data. */
+/* Data-dependent parameters of DARK (Farzam et al., arXiv 2603.04127): a whitening matrix M, and frequencies. */
 #include <math.h>
 #include <string.h>
 #include "../features/enums.h"
@@ -37,11 +36,11 @@ static void free_pair(moments_pair *moments)
 /* ---- whitening --------------------------------------------------------------------------------------------------- */
 
 /* Off-diagonal covariances are reduced by the fraction `shrinkage`, and `ridge` times the mean variance is added to the
- * diagonal. With few rows, or directions without variance, the matrix is then still invertible. */
+ * diagonal. The matrix is then invertible even with few rows or with directions of zero variance. */
 static const double shrinkage = 0.01, ridge = 1e-4;
 
-/* Computes the mean of the covariances of q and of k, each about its own mean, with shrinkage. *variance: mean of its
- * diagonal before shrinkage. */
+/* Computes the mean of the covariances of q and of k, each centered, with shrinkage. *variance: mean of its diagonal
+ * before shrinkage. */
 static void pooled_covariance(size_t dim, const moments_pair *m, double *out, double *variance)
 {
     *variance = 0;
@@ -65,8 +64,7 @@ static double energy_along(size_t dim, const moments_pair *m, const double *u)
     return sum;
 }
 
-/* Returns the amount for which the mean of |Mx|² over the data equals that of |x|²; M has the `rank` leading
- * directions. */
+/* Returns the amount for which |Mx|² and |x|² have equal means over the data; M has the `rank` leading directions. */
 static double default_amount(size_t dim, size_t rank, const moments_pair *m, const double *vectors,
                              const double *values)
 {
@@ -186,7 +184,7 @@ static bo_status extremes(bo_context *context, size_t dim, const moments_pair *m
     return status;
 }
 
-/* Keeps the report of the key head with the largest eigenvalue; clipped eigenvalues are counted over all heads. */
+/* Stores the report of the key head with the largest eigenvalue. Clipped eigenvalues are counted over all heads. */
 static bo_status report_head(bo_context *context, const bo_call *call, const float *q, const float *k, size_t first,
                              size_t count, const moments_pair *m, const bo_law *law, bo_proposal_report *report)
 {
@@ -211,7 +209,7 @@ static bo_status report_head(bo_context *context, const bo_call *call, const flo
     return BO_OK;
 }
 
-/* Computes the distributions: one in total if all key heads share one draw. */
+/* Computes the distributions: one if all key heads share one draw. */
 static bo_status make_laws(bo_context *context, const bo_call *call, const float *q, const float *k, size_t maps,
                            bo_law *laws, bo_proposal_report *report)
 {
@@ -228,7 +226,7 @@ static bo_status make_laws(bo_context *context, const bo_call *call, const float
     return BO_OK;
 }
 
-/* Replaces all maps, or none on failure. */
+/* Replaces all maps; on failure, none. */
 static bo_status use_laws(bo_context *context, bo_attention *attention, size_t maps, const bo_law *laws)
 {
     bo_features **fresh = bo_alloc(context, maps, sizeof *fresh, "maps of a proposal");
@@ -259,7 +257,7 @@ static void warn(bo_context *context, const bo_proposal_report *r)
                r->clipped, BO_MIN_PRECISION, r->largest, r->key_head);
     if (r->mean_share > BO_CENTERED_SHARE)
         bo_log(context, BO_LOG_WARNING,
-               "proposal: the mean is %.0f%% of the second moment of q and k; the theory assumes that it is 0",
+               "proposal: the mean is %.0f%% of the second moment of q and k; the theory assumes 0",
                100 * r->mean_share);
 }
 

@@ -30,21 +30,21 @@ typedef struct bo_side {
     bool keys;
     const bo_row_transform *transforms; /* one per key head: rows are transformed; NULL: rows are unchanged */
     size_t width;                       /* numbers per transformed row */
-    size_t step;                        /* distance between rows of a head in tokens: 1 takes all */
+    size_t step;                        /* distance between rows of a head in tokens; 1: all rows */
 } bo_side;
 
 bo_side bo_side_queries(const bo_call *call, const float *q, size_t first_key_head, size_t key_heads);
 bo_side bo_side_keys(const bo_call *call, const float *k, size_t first_key_head, size_t key_heads);
 size_t bo_side_rows(const bo_side *side);
-/* Copies at most `most` rows, evenly spaced over all. Returns their number. out: rows x width. */
+/* Copies at most `max_rows` evenly spaced rows. Returns their number. out: rows x width. */
 size_t bo_side_sample(const bo_side *side, size_t max_rows, float *out);
-/* Copies `wanted` rows, evenly spaced over all; the first is at `offset` (in [0, 1)) of the spacing. If `wanted`
- * exceeds the number of rows, rows repeat. There must be at least one row. */
+/* Copies `count` evenly spaced rows; the first is at `offset` (in [0, 1)) of the spacing. If `count` exceeds the number
+ * of rows, rows repeat. There must be at least one row. */
 void bo_side_spread(const bo_side *side, size_t count, double offset, float *out);
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 
-/* Computes the moments. BO_NUMERIC with the position if a row is not finite. Freed by bo_second_moments_free, also
+/* Computes the moments. BO_NUMERIC with the position if a row is not finite. Free with bo_second_moments_free, also
  * after failure. */
 bo_status bo_second_moments_measure(bo_context *context, const bo_side *side, double scale, bo_second_moments *out);
 

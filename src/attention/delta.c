@@ -179,8 +179,8 @@ static void delta_output(const bo_delta *work, size_t queries, float *out, size_
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Returns estimated cycles per token, from operation counts and timings: within a chunk 2(C + 16)(d + d_v) operations
- * at 32 per cycle; per chunk the memory is read and written, and calls take about 700 cycles. */
+/* Returns estimated cycles per token, from operation counts and timings. A chunk has 2(C + 16)(d + d_v) operations per
+ * token at 32 per cycle. Each chunk also reads and writes the memory, and calls take about 700 cycles. */
 static double chunk_cost(const bo_attention *attention, size_t chunk)
 {
     double dim = (double)attention->desc.dim, values = (double)attention->desc.value_dim, tokens = (double)chunk;
@@ -225,8 +225,8 @@ bo_delta_task bo_delta_task_make(const bo_call *call, size_t sequence, size_t ke
     };
 }
 
-/* Computes the outputs of every query head of the group, rows [first, first + rows). A value in q, k or v that is not
- * finite makes the outputs of its own token not finite. */
+/* Computes the outputs of every query head of the group, rows [first, first + rows). NaN or infinity in q, k or v
+ * propagates to the outputs of its token. */
 static bool forward_queries(const bo_delta_task *at, bo_delta *work, size_t first, size_t rows)
 {
     const bo_call *call = at->call;
@@ -285,8 +285,8 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 
 /* ---- step -------------------------------------------------------------------------------------------------------- */
 
-/* Keys of `count` sequences (count x dim), queries of the group (group x count x dim) and u (values), one sequence at a
- * time. */
+/* Keys of `count` sequences (count x dim), queries of the group (group x count x dim), and u (values) of one
+ * sequence. */
 typedef struct step_work {
     bo_row_transform transform;
     float *k, *q, *u;

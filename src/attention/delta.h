@@ -17,8 +17,8 @@
 #include "row_transform.h"
 #include "segments.h"
 
-/* Work memory of one key head. Invariants: keys <= chunk; k … beta are those of the chunk's keys; without a gate
- * remains is 1, and decay and weights are not used. */
+/* Workspace of one key head. Invariants: keys <= chunk; k … beta belong to the chunk's keys; without a gate remains is
+ * 1, and decay and weights are not used. */
 typedef struct bo_delta {
     const bo_attention *attention;
     const bo_kernels *kernels;
@@ -58,9 +58,9 @@ enum { BO_DELTA_BAND = BO_SIZE(16, 4) };
 
 bo_delta bo_delta_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head, size_t chunk,
                        bo_carver *carver);
-/* Sets the initial memory: that of a state, or zeros if it is NULL. */
+/* Sets the initial memory from a state, or to zeros if it is NULL. */
 void bo_delta_begin(bo_delta *work, const void *state, size_t key_head);
-/* Loads the next `keys` keys, starting at token `first` (0 keys: the memory is only read): sets k … products. */
+/* Loads `keys` keys from token `first` on (0: the memory is only read): sets k … products. */
 void bo_delta_keys(bo_delta *work, const bo_delta_task *task, size_t first, size_t keys);
 /* Computes x and u from values v. */
 void bo_delta_solve(bo_delta *work, const float *v, size_t ldv);
@@ -74,7 +74,7 @@ void bo_delta_absorb(const bo_delta *work, float *to);
 /* Computes out_ij = x_i·y_j, where yt (depth x chunk) is the transpose of y, for all j in the band of row i. */
 void bo_delta_triangle(const bo_delta *work, size_t rows, size_t depth, const float *x, size_t ldx, const float *yt,
                        float *out);
-/* Computes row_j *= sign D_ij for j < seen; writes zeros up to the end of the band of row i. */
+/* Computes row_j *= sign D_ij for j < visible; writes zeros up to the end of the band of row i. */
 void bo_delta_decay_row(const bo_delta *work, size_t i, size_t visible, float sign, float *row);
 
 static inline float bo_delta_beta(const bo_delta *work, size_t i)

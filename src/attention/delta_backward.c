@@ -45,8 +45,8 @@ static void back_learned(bo_delta_back *back)
     }
 }
 
-/* Computes the gradients that come through the memory after the chunk. G is propagated to the start of the chunk,
- * except for the parts due to queries and keys reading S. Without keys: prepares for the queries. */
+/* Computes the gradients through the memory after the chunk. G is propagated to the start of the chunk, without the
+ * contributions of queries and keys that read S. Without keys: prepares for the queries. */
 static void delta_back_memory(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
@@ -149,13 +149,13 @@ static void solve(bo_delta_back *back)
     }
 }
 
-/* Adds the parts of G and dk that come through Sᵀk_i. */
+/* Adds the contributions of Sᵀk_i to G and dk. */
 static void back_wrong(bo_delta_back *back)
 {
     const bo_delta *work = &back->delta;
     const bo_kernels *kernels = work->kernels;
     size_t dim = work->dim, values = work->values, keys = work->keys;
-    float *part = back->dq; /* the queries no longer need it */
+    float *part = back->dq; /* no longer used by the queries */
     for (size_t i = 0; i < keys; i++)
         kernels->scale(values, -work->remains[i], back->y + i * values, back->carried + i * values);
     kernels->multiply(dim, values, keys, work->k, 1, work->ldk, back->carried, values, true, back->g, values);
@@ -208,7 +208,7 @@ static void delta_back_gates(bo_delta_back *back, float *dgate, size_t stride)
 
 /* The backward pass of a sequence. The tape has the memory at the start of each segment. Segments are processed from
  * the last to the first: for each, a forward pass recomputes the memory before each chunk and x, then a backward pass
- * computes the gradients. The work memory is therefore that of √N states. */
+ * computes the gradients. The workspace therefore stores √N states. */
 
 typedef struct back_work {
     bo_delta_back back;
@@ -233,7 +233,7 @@ size_t bo_delta_backward_bytes(const bo_attention *attention, const bo_attention
     return carver.bytes;
 }
 
-/* Sets the work memory to chunk `index` of its segment. */
+/* Sets the workspace to chunk `index` of its segment. */
 static void go_to(back_work *work, size_t index)
 {
     bo_delta *delta = &work->back.delta;
@@ -327,7 +327,7 @@ static void replay(const bo_delta_task *at, back_work *work, size_t first, size_
     }
 }
 
-/* Without keys the memory does not change: every chunk of queries is the first of its own segment. */
+/* Without keys the memory does not change: every chunk of queries starts a segment. */
 static bool reverse(const bo_delta_task *at, back_work *work)
 {
     size_t chunk = work->back.delta.chunk, tokens = at->at->keys ? at->at->keys : at->at->queries,

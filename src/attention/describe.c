@@ -1,5 +1,5 @@
-/* Descriptors: all checks that can be made before anything is allocated, and the defaults. The table of kinds lists the
- * fields that each kind uses. */
+/* Descriptors: all checks that need no allocation, and the defaults. The table of kinds lists the fields that each kind
+ * uses. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -137,7 +137,7 @@ static bo_status resolve_gate(bo_context *context, bo_attention_desc *d)
     return BO_OK;
 }
 
-/* Resolves the numbers of kinds without a map; those of kinds with maps are resolved with the map. */
+/* Resolves the scale and other numbers of kinds without a map. For kinds with maps, they are resolved with the map. */
 static bo_status resolve_numbers(bo_context *context, bo_attention_desc *d)
 {
     const bo_kind *kind = bo_kind_of(d->kind);
@@ -159,7 +159,7 @@ static bo_status resolve_numbers(bo_context *context, bo_attention_desc *d)
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-/* A learned map (LEARNED, or HYBRID with one): W and b are inputs, so there is nothing to scale. */
+/* A learned map (LEARNED, or HYBRID with one): W and b are inputs, so there is no scale. */
 bo_status bo_resolve_learned_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
@@ -168,8 +168,8 @@ bo_status bo_resolve_learned_map(bo_context *context, bo_attention_desc *d)
     return BO_OK;
 }
 
-/* scale and features.gamma are the same number for kinds that estimate exp(s q·k). Another kernel for the past of
- * HYBRID has its own γ. */
+/* scale and features.gamma are the same number for kinds that estimate exp(s q·k). Other kernels for the past of HYBRID
+ * have a separate γ. */
 bo_status bo_resolve_softmax_map(bo_context *context, bo_attention_desc *d)
 {
     bo_features_desc *f = &d->features;
@@ -240,7 +240,7 @@ static bo_status resolve_map(bo_context *context, bo_attention_desc *d)
     return kind->resolve_map(context, d);
 }
 
-/* No map: the fields of a map are cleared. */
+/* Kinds without a map: clears the fields of the map. */
 static bo_status resolve_mapless(bo_context *context, bo_attention_desc *d)
 {
     (void)context;

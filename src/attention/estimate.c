@@ -72,8 +72,8 @@ static void plan_tape(const bo_attention *attention, size_t sequences, bo_geomet
     bo_tape_at(attention, out, NULL, &out->tape_bytes);
 }
 
-/* Chunks do not depend on lengths, and segments grow with the longest sequence: they are smallest if all have equal
- * length. */
+/* Chunks do not depend on lengths, and segments grow with the longest sequence, so they are smallest for equal
+ * lengths. */
 size_t bo_tape_max_bytes(const bo_attention *attention, size_t sequences, size_t queries, size_t keys)
 {
     size_t bytes, tokens = bo_max(queries, keys), alike = sequences ? (tokens + sequences - 1) / sequences : 0;
@@ -91,7 +91,7 @@ bo_status bo_geometry_make_in(bo_context *context, const bo_attention *attention
     *out = (bo_geometry){.work = work};
     BO_TRY(bo_check_reserved(context, "bo_attention_shape", shape->reserved));
     if (shape->key_lengths && !shape->lengths)
-        return bo_fail(context, BO_INVALID, "attention: key_lengths are given but lengths are not");
+        return bo_fail(context, BO_INVALID, "attention: key_lengths requires lengths, found NULL");
     if (shape->key_tokens && shape->lengths)
         return bo_fail(context, BO_INVALID,
                        "attention: key_tokens = %zu cannot be combined with lengths; use key_lengths",
@@ -159,8 +159,8 @@ bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const 
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-/* The plan: the number of tokens per chunk, and the memory that this takes. Chunks are chosen from the shape and the
- * cache sizes, never from the number of threads, so that results do not depend on it. */
+/* The plan: the number of tokens per chunk, and the required memory. Chunks depend on the shape and the cache sizes but
+ * never on the number of threads, so that results do not depend on it. */
 
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
 enum { LEVEL1 = _SC_LEVEL1_DCACHE_SIZE, LEVEL2 = _SC_LEVEL2_CACHE_SIZE };
@@ -174,7 +174,7 @@ static size_t cache_bytes(int name, size_t fallback)
     return bytes > 0 ? (size_t)bytes : fallback;
 }
 
-/* Returns the operations of the forward pass; explicit keys take 2(d + d_v) operations per pair. */
+/* Returns the operations of the forward pass. Explicit keys require 2(d + d_v) operations per pair. */
 static double operations(const bo_attention *attention, const bo_sequence *sequences, size_t count)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -226,8 +226,8 @@ bo_status bo_attention_estimate_arrays(bo_context *context, const bo_attention *
     return BO_OK;
 }
 
-/* The plan of a call with fewer sequences, such that all threads work on every head and the memory is largest. Pages
- * that no such call touches are not resident. */
+/* The plan of a call with fewer sequences, in which all threads work on every head and the memory is largest. Pages
+ * that are never touched are not resident. */
 static bo_attention_cost few_tasks(bo_context *context, const bo_attention_cost *plan)
 {
     bo_attention_cost few = *plan;
@@ -235,7 +235,7 @@ static bo_attention_cost few_tasks(bo_context *context, const bo_attention_cost 
     return few;
 }
 
-/* Returns the maximum over a step and the two methods of the forward pass: one task per worker, or all workers on few
+/* Returns the maximum over a step and both methods of the forward pass: one task per worker, or all workers on few
  * heads. */
 static size_t max_forward_bytes(bo_context *context, const bo_attention *attention, const bo_attention_cost *plan)
 {

@@ -7,7 +7,7 @@
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the weight of softmax keys in HYBRID; 1 for EXACT. */
+/* Returns the weight of softmax keys: mix for HYBRID, 1 for SOFTMAX. */
 static float mix_of(const bo_call *call, size_t head)
 {
     return call->in->mix ? call->in->mix[head] : 1.0f;
@@ -102,7 +102,7 @@ void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, fl
 
 /* Softmax attention: tiles of queries over all keys that they see. */
 
-/* Weights up to exp(slack) are harmless; with this slack rows are rarely rescaled. */
+/* Weights up to exp(slack) cannot overflow, and rows are rarely rescaled. */
 static const float slack = 4.0f;
 
 static bo_exact carve(const bo_attention *attention, size_t longest, size_t span, bool backward, bo_carver *carver)
@@ -136,7 +136,7 @@ void bo_exact_open(const bo_call *call, size_t sequence, size_t key_head, bo_exa
     work->sequence = sequence;
     work->key_head = key_head;
     work->keys = bo_softmax_keys_of(call, sequence, key_head, work->keys.fresh);
-    work->tile.causal = desc->causal && work->keys.count; /* with only a state, all keys precede every query */
+    work->tile.causal = desc->causal && work->keys.count; /* without new keys, all keys precede every query */
     work->tile.window = desc->window;
 }
 
@@ -180,7 +180,7 @@ void bo_exact_fill(bo_exact *work, size_t head, size_t first, size_t end)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Computes out = numerator / sum, 0 if no key was seen. False: a score was too large. */
+/* Computes out = numerator / sum, 0 without keys. False: a score was too large. */
 static bool divide(const bo_softmax_tile *tile, bo_rows out)
 {
     bool finite = true;

@@ -13,7 +13,7 @@ typedef struct bo_exact {
     bo_softmax_gradient gradient; /* backward only */
 } bo_exact;
 
-/* Returns the bytes for up to `longest` keys, of which those that `span` queries see are loaded at once. */
+/* Returns the bytes for up to `longest` keys, if the keys that `span` queries see are loaded together. */
 size_t bo_exact_bytes(const bo_attention *attention, size_t longest, size_t span, bool backward);
 bo_exact bo_exact_begin(const bo_call *call, size_t sequence, size_t key_head, size_t span, bool backward,
                         void *scratch);
@@ -28,15 +28,15 @@ void bo_exact_load(bo_exact *work, size_t end);
 void bo_exact_fill(bo_exact *work, size_t head, size_t first, size_t end);
 void bo_exact_note(const bo_call *call, bool finite);
 
-/* The backward pass of the engine: gradients of the part of the output from the window, or from all keys, given the
- * denominator in the tape. */
+/* The backward pass of the engine: gradients of the part of the output from the window, or from all keys, with the
+ * denominator from the tape. */
 void bo_exact_backward(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
 
 /* ---- parts of both passes, shared by one thread (exact.c) and many (exact_waves.c) ------------------------------- */
 
 /* Sets the members that follow from the call. */
 void bo_exact_open(const bo_call *call, size_t sequence, size_t key_head, bo_exact *work);
-/* Processes queries first … end - 1 of every head of the group. last: keys that no query sees are checked too. */
+/* Processes queries first … end - 1 of every head of the group. last: also checks the keys that no query sees. */
 void bo_exact_forward_queries(bo_exact *work, size_t first, size_t end, bool last);
 /* Prepares the gradients of queries first … end - 1 of a head; Σ dS is added to *total (NULL: not requested). */
 void bo_exact_begin_tile(bo_exact *work, size_t head, size_t first, size_t end, double *total);

@@ -5,9 +5,9 @@
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Tiles of queries are tasks; they are the same as in the pass on one thread, so that the bits are the same. Without a
- * window the keys of a head are loaded once, by all threads, for all its tiles. With a window a tile loads those that
- * it sees. */
+/* Each tile of queries is a task. Tiles are the same as in the pass on one thread, so results are bit-identical.
+ * Without a window, all threads load the keys of a head once for all its tiles. With a window, a tile loads the keys
+ * that it sees. */
 
 enum { PART = BO_SOFTMAX_TILE, LOAD = 4 * BO_SOFTMAX_TILE }; /* positions per task */
 
@@ -42,7 +42,7 @@ static bo_kv_cache shared_keys(const parts *job, size_t pair)
     return bo_softmax_carve_keys(attention, job->call->sequences[pair / attention->desc.key_heads].keys, PART, &carver);
 }
 
-/* Part `part` of queries or keys at positions from `old` on: [first, end) among `total`. */
+/* Part `part` of `total` queries or keys at positions from `old` on: [first, end). */
 typedef struct stretch {
     size_t first, end;
 } stretch;
@@ -74,7 +74,7 @@ static void part_task(void *arg, size_t index, int worker)
     size_t key_heads = call->attention->desc.key_heads, sequence = pair / key_heads;
     size_t queries = call->sequences[sequence].queries, window = call->attention->desc.window;
     stretch s = stretch_of(old_tokens(call, sequence), part, PART, queries);
-    bool last = window && part + 1 == job->count; /* keys that no query sees are checked too */
+    bool last = window && part + 1 == job->count; /* also checks the keys that no query sees */
     if ((s.first >= s.end && !last) || atomic_load(&call->watch->stopped)) return;
     bo_carver carver = {job->scratch + (size_t)worker * job->each, 0};
     bo_exact work = {.tile = bo_softmax_carve(call->attention, &carver)};
@@ -86,7 +86,7 @@ static void part_task(void *arg, size_t index, int worker)
     bo_exact_forward_queries(&work, s.first, s.end, last);
 }
 
-/* Runs after all parts: they read the state, which may be updated in place. */
+/* Runs after all parts, because they read the state, which may be updated in place. */
 static void store_task(void *arg, size_t index, int worker)
 {
     const bo_call *call = arg;
@@ -137,16 +137,16 @@ size_t bo_exact_waves_bytes(const bo_attention *attention, const bo_attention_co
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Blocks of queries meet blocks of keys. dq of the queries is summed over the blocks of keys in order, dk and dv of the
- * keys over the blocks of queries in order. Blocks consist of whole tiles and panels, so every sum has the order of the
- * pass on one thread, and the bits are the same. There are two schedules:
+/* Work is divided into blocks of queries and blocks of keys. dq is summed over the blocks of keys in order, dk and dv
+ * over the blocks of queries in order. Blocks consist of complete tiles and panels, so every sum has the order of the
+ * pass on one thread, and results are bit-identical. There are two schedules:
  *
- * In rounds: block (i, j) runs after (i, j - 1) and (i - 1, j), in round i + j, whose blocks do not depend on each
- * other. With B blocks of queries, causal, B (B + 1) / 2 blocks of each head run in 2 B - 1 rounds.
+ * In rounds: block (i, j) runs after (i, j - 1) and (i - 1, j), in round i + j. Blocks of a round are independent. With
+ * B blocks of queries, causal, B (B + 1) / 2 blocks of each head run in 2 B - 1 rounds.
  *
- * Apart: one task computes dq of a block of queries, another dk and dv of a block of keys. All are independent, but the
- * weights and their gradients are computed twice: seven products of matrices instead of five. This is faster if rounds
- * have too few blocks for the threads, as with a short window. */
+ * Separate: one task computes dq of a block of queries, another dk and dv of a block of keys. All tasks are
+ * independent, but weights and their gradients are computed twice: seven matrix products instead of five. This is
+ * faster if rounds have too few blocks for the threads, for example with a short window. */
 
 enum { BLOCK = 2 * BO_SOFTMAX_TILE }; /* positions per block */
 
@@ -159,8 +159,8 @@ typedef struct blocks {
     atomic_bool *too_large;
 } blocks;
 
-/* The blocks of one (sequence, key head). Positions as in bo_softmax_keys. Keys of the initial state are block 0, if
- * there are any; then come those of the call. */
+/* The blocks of one (sequence, key head). Positions as in bo_softmax_keys. Keys of the initial state, if any, are block
+ * 0; the keys of the call follow. */
 typedef struct grid {
     size_t old, queries, keys; /* numbers of tokens; keys: of the call */
     size_t kept;               /* 1 if there are keys of the initial state */
@@ -189,7 +189,7 @@ static bool block_visible(const bo_call *call, const grid *g, size_t row, size_t
     return k.first < q.end && (!window || k.end + window > q.first);
 }
 
-/* Adds the gradients between one tile and a block of keys; keys: those of the keys too. */
+/* Adds the gradients between one tile and a block of keys. keys: also the gradients of the keys. */
 static void add_column(bo_exact *work, const grid *g, size_t column, bool keys)
 {
     const bo_call *call = work->call;
@@ -221,7 +221,7 @@ static bo_exact block_make(const bo_attention *attention, bo_carver *carver)
     return work;
 }
 
-/* What to compute: dq, or dk and dv, or all. */
+/* Requested gradients: dq, or dk and dv, or all. */
 typedef enum side { OF_ALL, OF_QUERIES, OF_KEYS } side;
 
 static bool stopped(const bo_call *call)
@@ -277,7 +277,7 @@ static void separate_task(void *arg, size_t index, int worker)
             run_block(job, pair, job->rows - 1 - (at - job->columns), column, OF_QUERIES, worker);
 }
 
-/* Returns the blocks of a block of queries before its own, with a window. */
+/* With a window, returns the number of earlier blocks of keys that a block of queries sees. */
 static size_t reach(const bo_call *call)
 {
     size_t window = call->attention->desc.window;
@@ -289,7 +289,7 @@ static bool is_causal(const bo_call *call)
     return call->attention->desc.causal && !call->shape->no_keys;
 }
 
-/* True if rounds have so few blocks that computing everything 7 / 5 times is faster. */
+/* True if rounds have so few blocks that 7 / 5 of the work is faster. */
 static bool faster_separate(const blocks *job, size_t threads)
 {
     const bo_call *call = job->call;
@@ -312,7 +312,7 @@ static void run_rounds(bo_context *context, blocks *job)
     }
 }
 
-/* Sets the gradients that are added to. */
+/* Clears the accumulated gradients. */
 static void zero_task(void *arg, size_t index, int worker)
 {
     const blocks *job = arg;
@@ -338,7 +338,7 @@ static void check_task(void *arg, size_t index, int worker)
 bo_status bo_exact_waves_backward(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large)
 {
     size_t tasks = call->plan.tasks, threads = (size_t)bo_context_threads(context);
-    (void)parameters; /* there are none */
+    (void)parameters; /* not used: there are no parameters */
     blocks job = {.call = call, .too_large = too_large};
     bo_carver carver = {NULL, 0};
     block_make(call->attention, &carver);

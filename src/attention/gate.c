@@ -1,5 +1,5 @@
-/* The gate of RFA-Gate (Peng et al., arXiv 2103.02143): log g = log sigmoid(u), u = x·w_h + b_h. Attention takes the
- * logarithm, which is accurate for g near 0 and near 1. */
+/* The gate of RFA-Gate (Peng et al., arXiv 2103.02143): log g = log sigmoid(u), u = x·w_h + b_h. The input of attention
+ * is log g, which is accurate for g near 0 and near 1. */
 #include "gate.h"
 #include <math.h>
 #include "../base/base.h"
@@ -28,7 +28,7 @@ typedef struct forward_job {
     float *log_gate; /* holds x wᵀ before the call */
 } forward_job;
 
-/* log sigmoid(u) = min(u, 0) - log(1 + exp(-|u|)); NaN if u is not finite */
+/* log sigmoid(u) = min(u, 0) - log(1 + exp(-|u|)); NaN if u is NaN or infinite */
 static void forward_task(void *arg, size_t block, int worker)
 {
     const forward_job *job = arg;
@@ -44,11 +44,11 @@ static bo_status check_gates(bo_context *context, size_t tokens, size_t heads, c
 {
     for (size_t i = 0; i < tokens * heads; i++)
         if (isnan(log_gate[i]))
-            return bo_fail(
-                context, BO_NUMERIC,
-                "gate of token %zu, head %zu: x·w + b is not finite; x, w or b contains NaN, infinity or numbers that "
-                "are too large",
-                i / heads, i % heads);
+            return bo_fail(context, BO_NUMERIC,
+                           "gate of token %zu, head %zu: x·w + b is NaN or infinite; x, w or b contains NaN, infinity "
+                           "or numbers that "
+                           "are too large",
+                           i / heads, i % heads);
     return BO_OK;
 }
 

@@ -8,8 +8,7 @@
  * 0; log_gate: tokens x heads. */
 bo_status bo_gate_forward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
                           const float *w, const float *b, float *log_gate);
-/* Gradients, which are overwritten; those that are NULL are not computed. x may be NULL without dw, and w without
- * dx. */
+/* Gradients are overwritten; NULL: not computed. x may be NULL without dw, and w without dx. */
 bo_status bo_gate_backward(bo_context *context, size_t tokens, size_t width, size_t heads, const float *x,
                            const float *w, const float *log_gate, const float *dlog_gate, float *dx, float *dw,
                            float *db);

@@ -1,6 +1,6 @@
-/* The inputs of attention after q, k and v, once, in the order of bo_attention_given: code that treats all of them
- * alike is made from this list. An input has the name of its member in bo_attention_inputs, bo_attention_gradients,
- * bo_strided_call and bo_gpu_attention; the gradients of the last two have a d before it. */
+/* The inputs of attention after q, k and v, in the order of bo_attention_given. Code that treats all inputs alike is
+ * generated from this list. An input has the name of its member in bo_attention_inputs, bo_attention_gradients,
+ * bo_strided_call and bo_gpu_attention; in the last two, gradients have the prefix d. */
 #ifndef BO_ATTENTION_GIVEN_H
 #define BO_ATTENTION_GIVEN_H
 
@@ -8,7 +8,7 @@
 #include "../base/counts.h"
 
 /* TOKENS(BIT, name): one row per key, of the type of q; PARAMETER(BIT, name): float32, with its size in parameters.c.
- * Empty macros leave out the inputs of one form. */
+ * Empty macros skip the inputs of one form. */
 #define BO_ATTENTION_GIVEN_LIST(TOKENS, PARAMETER)                                                                     \
     TOKENS(LOG_GATE, log_gate)                                                                                         \
     PARAMETER(SIGMA, sigma)                                                                                            \
@@ -22,7 +22,7 @@
     PARAMETER(BIAS_K, bias_k)
 #define BO_GIVEN_NONE(BIT, name)
 
-/* BO_GIVEN_<BIT>: the place of an input in the list, the number of its bit. */
+/* BO_GIVEN_<BIT>: the index of an input in the list, which is the number of its bit. */
 #define BO_GIVEN_PLACE(BIT, name) BO_GIVEN_##BIT,
 enum { BO_ATTENTION_GIVEN_LIST(BO_GIVEN_PLACE, BO_GIVEN_PLACE) BO_GIVEN_COUNT };
 #undef BO_GIVEN_PLACE
@@ -50,9 +50,9 @@ enum {
 #undef BO_GIVEN_ONE
 _Static_assert((int)BO_GIVEN_OF_PARAMETERS == (int)BO_PARAMETER_COUNT, "every parameter must be in the list");
 
-/* Returns the name of an input, by its place. */
+/* Returns the name of an input by its index. */
 const char *bo_given_name(size_t place);
-/* Returns the numbers of an input per key head: of each row, or of a parameter. 0: this attention does not have it. */
+/* Returns the length of an input per key head: of each row, or of a parameter. 0: the attention does not have it. */
 size_t bo_given_width(const bo_attention *attention, size_t place);
 
 #endif

@@ -27,8 +27,8 @@ bo_gla_block bo_gla_block_make(const bo_attention *attention, const bo_attention
     return block;
 }
 
-/* `whole` is computed from the sum of the logarithms: the state is multiplied by it repeatedly, and the rounding errors
- * of single gates would accumulate if gates are near 1. */
+/* `total` is computed from the sum of the logarithms: the state is multiplied by it repeatedly, and rounding errors of
+ * single gates would accumulate for gates near 1. */
 static void load_gates(bo_gla_block *block, const float *log_gate, size_t ld)
 {
     const bo_kernels *kernels = block->kernels;
@@ -92,7 +92,7 @@ void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width)
 
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 
-/* Work memory of a forward pass. Invariant: kt holds the chunk's keys so far, decayed to the start of the next
+/* Workspace of a forward pass. Invariant: kt contains the chunk's keys so far, decayed to the start of the next
  * block. */
 typedef struct forward_work {
     bo_gla_block block;
@@ -119,8 +119,7 @@ static forward_work forward_make(const bo_attention *attention, const bo_attenti
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Small states are cheap to update block by block; larger states, which are in slower caches, are updated less
- * often. */
+/* Small states are cheap to update block by block. Larger states are in slower caches and updated less often. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t state = attention->desc.dim * attention->desc.value_dim * sizeof(float), chunk = BO_GATED_ROWS;
@@ -153,8 +152,8 @@ bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_he
                          .rows = bo_token_rows_at(call, sequence, key_head)};
 }
 
-/* Computes the outputs of the block's queries, `done` tokens after the start of the chunk. False: numbers overflowed.
- * Values in q, k or v that are not finite make the outputs not finite. */
+/* Computes the outputs of the block's queries, `done` tokens after the start of the chunk. False: overflow. NaN and
+ * infinity in q, k or v propagate to the outputs. */
 static bool forward_queries(const bo_gla_task *at, forward_work *work, size_t first, size_t done)
 {
     const bo_call *call = at->call;
@@ -297,7 +296,7 @@ static size_t step_bytes(const bo_attention *attention, size_t count)
     return carver.bytes;
 }
 
-/* Computes one token of one sequence. False: numbers overflowed. */
+/* Computes one token of one sequence. False: overflow. */
 static bool step_one(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
                      step_work *work, float *s, float *out)
 {

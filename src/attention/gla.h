@@ -1,9 +1,9 @@
 /* Gated linear attention (arXiv 2312.06635): o_t = s S_tᵀ q_t, S_t = diag(g_t) S_{t-1} + k_t v_tᵀ, in chunks of blocks.
  *
- * A block is at most BO_GATED_ROWS tokens a … e. Within it gates are multiplied one by one (gated_scores of kernels.h);
- * between blocks only these products of gates are used:
+ * A block is at most BO_GATED_ROWS tokens a … e. Within a block, gates are multiplied individually (gated_scores of
+ * kernels.h). Between blocks only these products of gates are used:
  *
- *     upto_t = g_a … g_t        after_t = g_{t+1} … g_e        whole = g_a … g_e        (for each channel)
+ *     upto_t = g_a … g_t        after_t = g_{t+1} … g_e        total = g_a … g_e        (for each channel)
  *
  * Keys are stored as K̃_j = k_j ∘ (gates after j up to the start of the next block), so that the output of query i of a
  * block is
@@ -12,7 +12,7 @@
  *         + Σ_c s q_i[c] g_{j+1}[c] … g_i[c] k_j[c] v_j   over the keys of the block
  *         + Sᵀ (s q_i ∘ upto_i ∘ since)   with S the state before the chunk, since: gates from there to the block.
  *
- * Every factor is in [0, 1], and there is no division: all gates are allowed, including gates that are 0 in float. */
+ * Every factor is in [0, 1] and there is no division, so gates may be 0 in float. */
 #ifndef BO_ATTENTION_GLA_H
 #define BO_ATTENTION_GLA_H
 
@@ -57,7 +57,7 @@ typedef struct bo_gla_task {
 } bo_gla_task;
 bo_gla_task bo_gla_task_make(const bo_call *call, size_t sequence, size_t key_head);
 
-/* Prefetches a block's rows from `first` on while another block is computed. Does nothing if there are none. */
+/* Prefetches a block's rows from `first` on while another block is computed. Does nothing if there are no rows. */
 void bo_gla_fetch(bo_rows rows, size_t first, size_t end, size_t width);
 
 size_t bo_gla_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan);

@@ -3,17 +3,17 @@
  * backward pass computes the gradients. G = dL/dS after a block is replaced by that before it:
  *
  *     dv_j = Gᵀ (k_j ∘ after_j) + Σ_{i>=j} score_ij do_i      dk_j = after_j ∘ G v_j + (pairs of the block)
- *     dq_i = s (upto_i ∘ S do_i + (pairs of the block))       G' = diag(whole) G + Σ_i (s q_i ∘ upto_i) do_iᵀ
+ *     dq_i = s (upto_i ∘ S do_i + (pairs of the block))       G' = diag(total) G + Σ_i (s q_i ∘ upto_i) do_iᵀ
  *
  * d log g_t is the sum of all terms that contain g_t: from keys before t to queries from t on. For a gate in a block a
  * … e these are
  *
- *     whole ∘ ⟨S, G⟩                    from before a to after e
+ *     total ∘ ⟨S, G⟩                    from before a to after e
  *     Σ_{j<t} k_j ∘ after_j ∘ G v_j     from the block to after e
  *     Σ_{i>=t} s q_i ∘ upto_i ∘ S do_i  from before a into the block, and pairs within the block.
  *
- * Each term has g_t as a factor. The usual suffix sums of q ∘ dq - k ∘ dk give the same numbers, but as differences of
- * large numbers: the gradient of a closed gate would be their rounding error instead of 0. */
+ * Each term has g_t as a factor. The common suffix sums of q ∘ dq - k ∘ dk give the same result as differences of large
+ * numbers, so that the gradient of a closed gate would be a rounding error instead of 0. */
 #include <string.h>
 #include "gla.h"
 
@@ -101,7 +101,7 @@ static void write_query_gradients(const bo_gla_block *block, size_t rows, const 
 
 /* ---- a block ----------------------------------------------------------------------------------------------------- */
 
-/* Computes from G: dk, dv, and the part of the gates' gradients that passes to after the block. st: Sᵀ before the
+/* Computes from G: dk, dv, and the part of the gates' gradients through the memory after the block. st: Sᵀ before the
  * block. */
 static void back_later(back_work *work, const float *st, const float *v, size_t ldv)
 {
@@ -122,7 +122,8 @@ static void back_later(back_work *work, const float *st, const float *v, size_t 
     }
 }
 
-/* Processes one query head: computes dq and adds to dk, dv, G and the gates' gradients. False: dout is not finite. */
+/* Processes one query head: computes dq and adds to dk, dv, G and the gates' gradients. False: dout contains NaN or
+ * infinity. */
 static bool back_queries(back_work *work, const query_rows *at, const float *st, float *g)
 {
     bo_gla_block *block = &work->block;

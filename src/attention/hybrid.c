@@ -1,6 +1,6 @@
 /* Softmax attention inside the window, features for older keys, one denominator. A chunk of tokens is processed by
- * linear.h with the keys that leave the window, then by softmax tiles; row by row, both parts are merged on the larger
- * of their two log scales. */
+ * linear.h with the keys that leave the window, then by softmax tiles; both parts of a row are merged at the larger of
+ * their log scales. */
 #include "hybrid.h"
 #include "linear.h"
 #include <math.h>
@@ -14,12 +14,12 @@ static float relative(float top, float reference)
     return top > -INFINITY ? expf(top - reference) : 0.0f;
 }
 
-/* Adds `near` to `far`: both are put on the larger of their log scales. */
+/* Adds `near` to `far` at the larger of their log scales. */
 static void hybrid_part_merge(const bo_attention *attention, bo_hybrid_part *far, bo_hybrid_part near)
 {
     const bo_kernels *kernels = attention->kernels;
     size_t width = attention->desc.value_dim;
-    /* Sums of zero weight do not enter the maximum: their log scale is meaningless. */
+    /* Sums of zero weight are excluded from the maximum: their log scale has no meaning. */
     if (far->denominator == 0.0f) far->top = -INFINITY;
     float top = fmaxf(far->top, near.top), far_factor = relative(far->top, top), near_factor = relative(near.top, top);
     if (far_factor != 1.0f) kernels->scale(width, far_factor, far->numerator, far->numerator);
@@ -51,11 +51,11 @@ static early_rows carve_early(const bo_attention *attention, size_t tokens, bo_c
                         bo_carve_floats(carver, attention->cached_gates)};
 }
 
-/* Work memory of the forward pass for one chunk. */
+/* Workspace of the forward pass for one chunk. */
 typedef struct chunk_work {
     bo_linear linear;
     float *n, *denominator, *top; /* results from the sums and the chunk's keys */
-    float *k, *v;                 /* buffers of the stream */
+    float *k, *v;                 /* stream buffers */
     double *entry;
     early_rows early;
     void *window; /* scratch memory of bo_exact */
@@ -140,7 +140,7 @@ static void finish_tile(task *t, size_t head, size_t first, size_t offset)
         float sum = bo_normalize(call->attention, far.denominator, far.numerator, out.at + r * out.stride);
         bo_exact_note(call, bo_linear_finite(call->attention, far.denominator, far.numerator));
         if (!call->tape.top) continue;
-        /* no key at all: avoids NaN in the backward pass */
+        /* without keys: avoids NaN in the backward pass */
         call->tape.top[tape + r] = far.top > -INFINITY ? far.top : 0.0f;
         call->tape.sum[tape + r] = sum;
     }
@@ -189,7 +189,7 @@ static bool finite_queries(const bo_exact *window, size_t first, size_t rows)
     return finite;
 }
 
-/* Processes a chunk of tokens, or of keys or queries only. False: some input was not finite. */
+/* Processes a chunk of tokens, of keys only, or of queries only. False: an input is NaN or infinite. */
 static bool forward_chunk(task *t, size_t first, size_t rows)
 {
     const bo_call *call = t->window.call;
@@ -236,7 +236,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Adds the gradients of the initial state's keys that come through the sums to those that come through the window. */
+/* Adds the gradients of the initial state's keys through the sums to those through the window. */
 static void add_early(const bo_call *call, size_t sequence, size_t key_head, size_t count, early_rows gradients)
 {
     const bo_attention_desc *desc = &call->attention->desc;
@@ -247,8 +247,8 @@ static void add_early(const bo_call *call, size_t sequence, size_t key_head, siz
     }
 }
 
-/* Adds the gradients of the gates that the final state holds to those of the tokens, and writes those of the initial
- * state; `early`: what comes through the sums for the `held` keys in the initial state. */
+/* Adds the gradients of the gates in the final state to those of the tokens, and writes those of the initial state.
+ * `early`: gradients through the sums for the `cached` keys in the initial state. */
 static void finish_gates(const bo_call *call, const bo_softmax_keys *keys, size_t cached, const float *early)
 {
     const bo_attention *attention = call->attention;
@@ -448,5 +448,5 @@ const bo_engine bo_engine_hybrid = {
     .step_bytes = hybrid_step_bytes,
     .step = hybrid_step,
     .operations = bo_linear_operations,
-    .backward_passes = 2, /* one for each of its two parts */
+    .backward_passes = 2, /* one for each part */
 };

@@ -1,5 +1,4 @@
-/* The two parts of a row in the hybrid: features for keys that have left the window, softmax weights for those
- * inside. */
+/* The two parts of a row in the hybrid: features for keys before the window, softmax weights for keys in the window. */
 #ifndef BO_ATTENTION_HYBRID_H
 #define BO_ATTENTION_HYBRID_H
 

@@ -1,4 +1,4 @@
-/* Checks of arrays, parameters and states before tasks run, and the search for the cause of a NaN afterwards. */
+/* Checks of arrays, parameters and states before tasks run, and location of NaN and infinity afterwards. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "attention: " __VA_ARGS__)
 
-/* An array with numbers for every token and key head, each in a given range. */
+/* An array with values per token and key head, each in a given range. */
 typedef struct token_array {
     const char *name, *expected;
     const float *values;
@@ -19,7 +19,7 @@ typedef struct token_array {
     double sign; /* sign * value >= 0 */
 } token_array;
 
-/* Gates per channel are as large as q and are checked with vectors. False: check each number. */
+/* Gates per channel are as large as q, so they are checked with vector instructions. False: check each value. */
 static bool wide_row_fits(const bo_kernels *kernels, const token_array *of, const float *row)
 {
     return of->sign < 0 && of->width > 1 && kernels->finite(of->width, row) && kernels->max(of->width, row) <= 0;
@@ -138,13 +138,13 @@ bo_status bo_states_check(bo_context *context, const bo_call *call, void *const 
         if (final && (uintptr_t) final[s] % 8) REFUSE("the final state of sequence %zu must be aligned to 8 bytes", s);
         uint64_t stored = initial ? bo_attention_state_tokens(initial[s]) : 0;
         if (final && full_matters && call->sequences[s].keys > attention->cached_keys - stored)
-            REFUSE("the state of sequence %zu has %llu tokens and cannot take %zu more; its capacity is %zu", s,
+            REFUSE("the state of sequence %zu has %llu tokens, and %zu more exceed its capacity of %zu", s,
                    (unsigned long long)stored, call->sequences[s].keys, attention->cached_keys);
     }
     return final ? bo_states_check_distinct(context, call->work, count, initial, final) : BO_OK;
 }
 
-/* ---- causes of numbers that are not finite ----------------------------------------------------------------------- */
+/* ---- causes of NaN and infinity ---------------------------------------------------------------------------------- */
 
 static const char *precision_name(const bo_call *call)
 {
@@ -159,7 +159,7 @@ typedef struct row_array {
     bool keys; /* one row per key, else one per query */
 } row_array;
 
-/* Fails with the position of the first number that is not finite, followed by `advice`. False: there is none. */
+/* Fails with the position of the first NaN or infinity, followed by `advice`. False: all values are finite. */
 static bool locate_nonfinite(bo_context *context, const bo_call *call, const row_array *of, const char *advice)
 {
     for (size_t s = 0; s < call->shape->sequences; s++) {
@@ -205,8 +205,7 @@ static void find_largest(const bo_call *call, const char *name, const float *arr
         }
 }
 
-/* All inputs are finite, but some result overflowed: reports the position of the largest inputs as the likely
- * cause. */
+/* Inputs are finite but a result overflowed: reports the position of the largest inputs as the likely cause. */
 static bo_status report_largest(bo_context *context, const bo_call *call)
 {
     const bo_attention_desc *d = &call->attention->desc;
@@ -223,7 +222,7 @@ static bo_status report_largest(bo_context *context, const bo_call *call)
         precision_name(call), worst.name, worst.norm, worst.sequence, worst.head, worst.token);
 }
 
-/* Reports a gradient of a final or initial state that is not finite. */
+/* Reports NaN or infinity in the gradient of a final or initial state. */
 static bool locate_in_states(bo_context *context, const bo_call *call, const char *name, const float *const *gradients,
                              const char *advice)
 {
@@ -239,7 +238,7 @@ static bool locate_in_states(bo_context *context, const bo_call *call, const cha
     return false;
 }
 
-/* Reports an input that is not finite. False: there is none. */
+/* Reports NaN or infinity in the inputs. False: they are finite. */
 static bool locate_in_inputs(bo_context *context, const bo_call *call)
 {
     static const char advice[] = "expected a finite number";
@@ -278,7 +277,7 @@ bo_status bo_gradients_locate_nonfinite(bo_context *context, const bo_call *call
 
 /* ---- checks of all arrays ---------------------------------------------------------------------------------------- */
 
-/* Checks all rows of one head of a sequence; an array that is NULL has none. */
+/* Checks all rows of one head of a sequence. NULL: no rows. */
 static bool head_finite(const bo_call *call, const row_array *of, size_t sequence, size_t head)
 {
     const bo_sequence *at = &call->sequences[sequence];
@@ -339,7 +338,9 @@ static void look_task(void *arg, size_t index, int worker)
 bo_status bo_inputs_finite(bo_context *context, const bo_call *call)
 {
     if (call->f64) return locate_in_inputs(context, call) ? BO_NUMERIC : BO_OK;
-    enum { MIN_PARALLEL_FLOATS = BO_SIZE(1 << 18, 8) }; /* floats that are checked faster than a thread wakes */
+    enum {
+        MIN_PARALLEL_FLOATS = BO_SIZE(1 << 18, 8)
+    }; /* fewer floats are checked on one thread: starting a thread takes longer */
     const bo_attention_desc *d = &call->attention->desc;
     size_t tasks = call->shape->sequences * d->key_heads;
     if ((call->queries_total * d->heads + call->keys_total * d->key_heads) * (d->dim + d->value_dim) <

@@ -50,10 +50,10 @@ struct bo_attention {
     uint64_t fingerprint;     /* hash of descriptor and frequencies; states contain it */
     float *decay;             /* gate FIXED: the default log g of each key head; else NULL */
     bool ready;               /* calibrated, or needs no calibration */
-    size_t cached_keys;       /* keys that a state holds: 0, the window, or the capacity */
-    size_t cached_gates;      /* log gates that a state holds: 0, or `held` */
-    size_t sums_bytes;        /* bytes of one key head in a state: the sums, or the memory of the engine */
-    size_t kept_bytes;        /* bytes of the kept keys and values and of their gates, which follow the sums */
+    size_t cached_keys;       /* key slots of a state: 0, the window, or the capacity */
+    size_t cached_gates;      /* log gate slots of a state: 0, or cached_keys */
+    size_t sums_bytes;        /* bytes of one key head in a state: the sums or the memory of the engine */
+    size_t kept_bytes;        /* bytes of the cached keys, values and gates, which follow the sums */
     bo_device_copies *copies; /* of the maps on GPUs */
 };
 
@@ -70,7 +70,7 @@ static inline const float *bo_fixed_gate(const bo_attention *attention, const bo
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
 /* A state is a bo_state_header (device/gpu/attention.h), then for each key head sums_bytes of bo_sums and kept_bytes of
- * kept keys (kv_cache.h). */
+ * cached keys (kv_cache.h). */
 
 /* The header of an empty state. */
 bo_state_header bo_state_header_of(const bo_attention *attention);
@@ -78,7 +78,7 @@ bo_state_header bo_state_header_of(const bo_attention *attention);
 /* S and z of one key head, relative to exp(log_scale). Layout: log_scale and 15 zeros, z padded to a multiple of 16
  * floats, then S. */
 typedef struct bo_sums {
-    float *log_scale; /* -INFINITY if nothing has been absorbed and φ has log scales; always 0 if φ has none */
+    float *log_scale; /* -INFINITY if no key has been absorbed; 0 if φ has no log scales */
     float *z;         /* features */
     float *s;         /* features x value_dim */
 } bo_sums;
@@ -86,9 +86,9 @@ typedef struct bo_sums {
 size_t bo_sums_bytes(size_t features, size_t value_dim);
 bo_sums bo_sums_in(const bo_attention *attention, char *bytes);
 bo_sums bo_state_sums(const bo_attention *attention, void *state, size_t key_head);
-/* Checks what every call needs: the header and the log scales. bo_attention_state_check also reads all numbers. */
+/* Checks what every call requires: the header and the log scales. bo_attention_state_check also checks all values. */
 bo_status bo_state_check(bo_context *context, const bo_attention *attention, const void *state);
-/* As bo_attention_state_check, but does not read the slots that hold no token. */
+/* Same as bo_attention_state_check, but does not read empty slots. */
 bo_status bo_state_check_stored(bo_context *context, const bo_attention *attention, const void *state);
 void *bo_state_cache(const bo_attention *attention, void *state, size_t key_head);
 /* Returns the memory of engines that do not use bo_sums: floats, aligned like the state. It starts with the matrix of
@@ -121,8 +121,8 @@ static inline bo_rows bo_rows_from(bo_rows rows, size_t first)
 }
 
 /* Tape entries per query token and head (head * queries_total + query_start + token): the denominator is exp(top)
- * |sum|. sum < 0: it was clamped (or there is none), and no gradient flows through it. sum = INFINITY: the output is 0
- * for all inputs. */
+ * |sum|. sum < 0: the denominator was clamped or does not exist, and no gradient flows through it. sum = INFINITY: the
+ * output is 0 for all inputs. */
 enum { BO_STAMP = 8 };
 typedef struct bo_tape {
     uint64_t *stamp; /* BO_STAMP words that identify the tape: they depend on attention, draw and shape */
@@ -130,8 +130,7 @@ typedef struct bo_tape {
     char *states; /* engine->tape_states of each sequence for each key head, sums_bytes each */
 } bo_tape;
 
-/* One call of forward or backward after all checks. Tasks read it; each task writes only its own part of the
- * outputs. */
+/* One call of forward or backward after all checks. Tasks read it; each task writes only its part of the outputs. */
 typedef struct bo_call {
     const bo_attention *attention;
     const bo_kernels *kernels;
@@ -148,22 +147,22 @@ typedef struct bo_call {
     const float *dout;
     const float *const *d_final;
     const bo_attention_gradients *gradients;
-    bo_work *work;           /* work memory; NULL: it is allocated */
-    bo_pass_progress *watch; /* counts rows of queries and keys once per key head; NULL: none */
+    bo_work *work;           /* workspace; NULL: allocated */
+    bo_pass_progress *watch; /* counts rows of queries and keys once per key head; or NULL */
     /* A call in float64 (reference.h): the arrays of in, dout and gradients hold doubles, and their pointers are cast.
-     * Only the checks of inputs.c and parameters.c, which read numbers by bo_number_at, accept such a call. */
+     * Only the checks of inputs.c and parameters.c, which read elements with bo_number_at, accept such a call. */
     bool f64;
-    atomic_bool *not_finite; /* set if a task found a NaN or an infinity in the inputs, or if numbers overflowed */
+    atomic_bool *not_finite; /* set if a task found a NaN or infinity in the inputs, or after an overflow */
 } bo_call;
 
-/* Returns number i of an array of a call. */
+/* Returns element i of an array of a call. */
 static inline double bo_number_at(const void *array, bool f64, size_t i)
 {
     return f64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
 }
 
-/* Returns the index of the first number of (sequence, head) in an array of `heads` heads of `width` numbers, and the
- * numbers between two rows. keys: the array has one row per key, else one per query. */
+/* Returns the index of the first element of (sequence, head) in an array of `heads` heads of width `width`, and the row
+ * stride. keys: the array has one row per key, else one per query. */
 size_t bo_row_index(const bo_call *call, size_t heads, size_t width, bool keys, size_t sequence, size_t head,
                     size_t *stride);
 /* Returns the rows of (sequence, head) in an array of `heads` heads of `width` floats. keys: the array has one row per
@@ -173,7 +172,7 @@ bo_rows bo_rows_at(const bo_call *call, const float *array, size_t heads, size_t
 
 /* ---- engines ----------------------------------------------------------------------------------------------------- */
 
-/* Operations per token and head of a forward pass, by counts that do not depend on the chunk (within a chunk: as for 64
+/* Operations per token and head of a forward pass, counted independently of the chunk (within a chunk: as for 64
  * tokens, half of each square). Grouped queries are counted as if each head had separate keys. */
 enum { BO_WITHIN_CHUNK = 65 };
 typedef struct bo_token_operations {
@@ -193,30 +192,31 @@ struct bo_engine {
     /* Adds to `parameters`, the gradients of this task, which are zero at the start; parameters.h defines the
      * layout. */
     void (*backward)(const bo_call *call, size_t sequence, size_t key_head, float *parameters, void *scratch);
-    /* The forward pass with all threads on every (sequence, key head), with the same bits; whether it is faster, as it
-     * is if there are fewer of these pairs than threads; and the total bytes it needs. NULL: threads stay idle. */
+    /* The forward pass with all threads on every (sequence, key head), with bit-identical results; whether it is
+     * faster, which is the case for fewer pairs than threads; and its total bytes. NULL: not supported, so that threads
+     * stay idle. */
     bo_status (*together)(bo_context *context, bo_call *call);
     bool (*together_pays)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
     size_t (*together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
-    /* The same for backward, which pays under the same conditions. parameters: one array for each pair, all zero at the
-     * start. Sets *too_large if a gradient is not finite. NULL: threads stay idle. */
+    /* The same for backward, which is faster under the same conditions. parameters: one array per pair, initially zero.
+     * Sets *too_large if a gradient is NaN or infinite. NULL: not supported. */
     bo_status (*backward_together)(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large);
     size_t (*backward_together_bytes)(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
-    /* Returns the number of states that the tape holds for one key head of a sequence. NULL: none. */
+    /* Returns the number of states on the tape for one key head of a sequence. NULL: none. */
     size_t (*tape_states)(const bo_attention *attention, const bo_attention_cost *plan, size_t queries, size_t keys);
     /* For engines whose memory is not bo_sums: floats of one key head in a state (zeros are the empty state), and
-     * floats of their gradient. NULL: bo_sums, or nothing. */
+     * floats of their gradient. NULL: bo_sums, or no memory. */
     size_t (*memory)(const bo_attention *attention);
     size_t (*memory_gradient)(const bo_attention *attention);
-    /* Floats of the second array of that memory that bo_attention_state_get returns (z). NULL: there is none. */
+    /* Floats of the second array of this memory, which bo_attention_state_get returns as z. NULL: none. */
     size_t (*memory_second)(const bo_attention *attention);
-    /* NULL: only explicit keys, which are counted by pairs. */
+    /* NULL: only explicit keys, which are counted per pair. */
     bo_token_operations (*operations)(const bo_attention *attention);
     /* Number of passes of backward over the queries; 0: one. */
     size_t backward_passes;
     bool rounds; /* it can compute products in bfloat16 */
-    /* Finds the reason why finite inputs led to overflow of float32 and returns that error. BO_OK: no reason was found.
-     * NULL: none. */
+    /* Finds the cause of a float32 overflow with finite inputs and returns it as an error. BO_OK: no cause was found.
+     * May be NULL. */
     bo_status (*explain_overflow)(bo_context *context, const bo_call *call);
     /* Computes one token for `count` sequences of one key head, starting at sequence `first`; inputs as in
      * bo_attention_step. */
@@ -231,20 +231,21 @@ extern const bo_engine bo_engine_exact, bo_engine_linear, bo_engine_hybrid, bo_e
 bo_sums bo_tape_sums(const bo_call *call, size_t sequence, size_t key_head, size_t index);
 float *bo_tape_memory(const bo_call *call, size_t sequence, size_t key_head, size_t index);
 
-/* If the gradient over the denominator exceeds this, later products may overflow: no gradient flows from such a row. */
+/* If a gradient divided by the denominator exceeds this limit, later products may overflow, so no gradient flows from
+ * the row. */
 #define BO_MAX_GRADIENT 1e36f
 
-/* Ends a task early: because the call was canceled, or because a number was not finite. */
+/* Marks a task that ended early: the call was canceled, or a value was NaN or infinite. */
 static inline void bo_note_stop(const bo_call *call)
 {
     if (!call->watch || !atomic_load(&call->watch->stopped)) atomic_store(call->not_finite, true);
 }
 
-/* Message for a number that is not finite: array, number, sequence, head, token, column. */
+/* Message for a NaN or infinity: array, value, sequence, head, token, column. */
 #define BO_NOT_FINITE_AT "attention: %s is %g at sequence %zu, head %zu, token %zu, column %zu"
 #define BO_NOT_FINITE    BO_NOT_FINITE_AT "; expected a finite number"
 
-/* Prefetches rows first … end - 1 while others are computed. Does nothing if there are none. */
+/* Prefetches rows first … end - 1 while other rows are computed. Does nothing if there are no rows. */
 void bo_rows_fetch(bo_rows rows, size_t first, size_t end, size_t width);
 /* True if every float of these rows is finite. */
 bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const float *x, size_t stride);
@@ -253,7 +254,7 @@ bool bo_rows_finite(const bo_kernels *kernels, size_t rows, size_t width, const 
 bo_status bo_attention_resolve(bo_context *context, const bo_attention_desc *desc, bo_attention_desc *out);
 /* Returns the seed of a key head's frequencies in one draw; draw 0 of head 0 uses the descriptor's seed. */
 uint64_t bo_attention_seed(const bo_attention *attention, size_t key_head, uint64_t draw);
-/* Call after the frequencies changed: states created before are then refused. */
+/* Call it after the frequencies change: states created before are then refused. */
 void bo_attention_refresh(bo_attention *attention);
 /* Sequences per task of step. */
 enum { BO_STEP_BLOCK = BO_SIZE(16, 2) };

@@ -151,7 +151,7 @@ bool bo_attention_takes_kernel(bo_attention_kind kind, bo_kernel kernel)
 
 /* ---- lists for messages ------------------------------------------------------------------------------------------ */
 
-/* Lists those of `count` words that are not NULL; `joint` precedes the last. */
+/* Lists the names that are not NULL; `joint` precedes the last one. */
 static const char *list(const char *const *names, size_t count, const char *joint, char out[BO_KIND_LIST_BYTES])
 {
     size_t last = 0, used = 0;
@@ -211,7 +211,7 @@ const char *bo_attention_kind_name(bo_attention_kind kind)
     return is_kind(kind) ? kinds[kind].name : NULL;
 }
 
-/* Names that papers and other libraries use for the same attention. */
+/* Names of the same attention in papers and other libraries. */
 static const struct {
     const char *alias, *name;
 } aliases[] = {
@@ -225,7 +225,7 @@ static const struct {
     {"gated-deltanet", "gated-delta"},
 };
 
-/* Returns the name in the tables: `name` itself, or the name that it is an alias of. */
+/* Returns the name in the tables, with aliases resolved. */
 static const char *listed_name(const char *name)
 {
     for (size_t i = 0; name && i < sizeof aliases / sizeof *aliases; i++)
@@ -255,7 +255,7 @@ typedef struct preset {
     bo_proposal proposal;
     bo_kernel kernel;
     bo_function function;
-    bool causal, unit; /* causal: it exists only in causal form */
+    bool causal, unit; /* causal: always causal */
 } preset;
 
 static const preset presets[] = {

@@ -1,6 +1,5 @@
-/* The table of attention kinds: the name of each, the engine that computes it, and the options that it accepts. Code
- * that depends on differences between kinds uses this table (or bo_attention_may, bo_attention_has, … of
- * <bochner/attention.h>) instead of naming kinds.
+/* The table of attention kinds: name, engine and accepted options. Code that depends on differences between kinds uses
+ * this table (or bo_attention_may, bo_attention_has, … of <bochner/attention.h>) instead of naming kinds.
  *
  * A new kind is a line in kinds.c, and a file with its engine if no engine in internal.h fits. */
 #ifndef BO_ATTENTION_KINDS_H
@@ -20,13 +19,12 @@ typedef struct bo_kind {
     /* allowed kernels of its map: bits 1u << bo_kernel; AFFINE kinds also allow the learned ones */
     unsigned kernels;
     bo_kernel default_kernel; /* default kernel, used if features.kernel is 0 */
-    const char *no_scale;     /* what it has instead of a scale, as text for an error; NULL if it has a scale */
-    const char *no_gate;      /* why it has no gate, as text for an error; NULL if the list of gates is enough */
-    /* Checks and fills in the map after kernel, rank and features.dim are set. Scale and γ are one number or two,
+    const char *no_scale;     /* its replacement for a scale, as text for an error; NULL if it has a scale */
+    const char *no_gate;      /* why it has no gate, as text for an error; NULL if the list of gates suffices */
+    /* Checks and fills in the map after kernel, rank and features.dim are set. Scale and γ are the same number or not,
      * depending on the kind. */
     bo_status (*resolve_map)(bo_context *context, bo_attention_desc *desc);
-    /* Returns the kind that replaces it in cross attention, where all of a source is visible at once. NULL: the kind
-     * itself. */
+    /* Returns the kind that replaces it in cross attention, where every query sees all keys. NULL: the kind itself. */
     bo_attention_kind (*cross_kind)(const bo_attention_desc *desc);
 } bo_kind;
 

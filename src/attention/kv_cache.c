@@ -83,7 +83,7 @@ bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel)
     return p;
 }
 
-/* Packs lines of `count` <= BO_PANEL numbers as if they were BO_PANEL long, with zeros. */
+/* Packs lines of `count` <= BO_PANEL floats, padded with zeros to BO_PANEL. */
 static void pack_padded(const bo_micro_bf16 *micro, size_t lines, size_t count, const float *x, size_t ld, bool along,
                         uint16_t *out)
 {
@@ -155,7 +155,7 @@ float *bo_kv_cache_gradient(const bo_attention *attention, const float *gradient
     return (float *)gradient + sums + key_head * attention->cached_keys * (desc->dim + desc->value_dim);
 }
 
-/* ---- gates of kept keys ------------------------------------------------------------------------------------------ */
+/* ---- gates of cached keys ---------------------------------------------------------------------------------------- */
 
 float *bo_cached_gates(const bo_attention *attention, const void *state, size_t key_head)
 {

@@ -10,19 +10,19 @@
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 
-/* Returns estimated cycles per token, from operation counts: within a chunk (C + 16)(D + d_v) operations at 32 per
- * cycle (bands of 16 rows turn the triangle into a staircase; D is the depth of a row); per chunk the sums are read and
- * written at 8 floats per cycle, and calls take about 1500 cycles. */
+/* Returns estimated cycles per token, from operation counts. A chunk has (C + 16)(D + d_v) operations per token at 32
+ * per cycle (bands of 16 rows approximate the triangle; D is the depth of a row). Each chunk also reads and writes the
+ * sums at 8 floats per cycle, and calls take about 1500 cycles. */
 static double chunk_cost(const bo_attention *attention, double depth, size_t chunk)
 {
     double features = (double)attention->count, values = (double)attention->desc.value_dim, tokens = (double)chunk;
     return (tokens + BO_BAND) * (depth + values) / 32 + (features * values / 8 + 1500) / tokens;
 }
 
-/* In bfloat16 the sums are packed for every chunk, and products are cheap beside packing and exponentials. */
+/* In bfloat16 the sums are packed for every chunk. Products are cheap compared with packing and exponentials. */
 enum { BO_CHUNK_BF16 = BO_SIZE(64, 16) };
 
-/* Returns the cheapest chunk whose rows, three times over, fit in half of the second-level cache. */
+/* Returns the cheapest chunk for which three times its rows fit in half of the second-level cache. */
 static size_t choose_chunk(const bo_attention *attention, const bo_attention_cost *plan)
 {
     size_t best = 16, depth = bo_linear_depth(attention);
@@ -72,8 +72,8 @@ bo_linear_task bo_linear_task_make(const bo_call *call, size_t sequence, size_t 
                             .gate = stream.gate};
 }
 
-/* Log scales contain the norm of the row: they are not finite if the row is not, so the row need not be checked
- * separately. */
+/* Log scales include the norm of the row. They are NaN or infinite if the row is, so that the row needs no separate
+ * check. */
 static bool rows_checked_by_log_scale(const bo_linear *linear)
 {
     return linear->attention->scaled && bo_row_transform_is_none(&linear->mapper.transform);
@@ -202,14 +202,14 @@ bo_token_operations bo_linear_operations(const bo_attention *attention)
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Decoding: one token for some sequences of one key head. Their features are computed together, like those of a chunk;
- * then each state is read and written once. */
+/* Decoding: one token for some sequences of one key head. Their features are computed together, as in a chunk; then
+ * each state is read and written once. */
 
 bo_linear_step_work bo_linear_step_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                         size_t count, bo_carver *carver)
 {
     bo_linear_step_work work = {.mapper = bo_mapper_make(attention, in, key_head, count, carver)};
-    work.mapper.transform.products.panels = NULL; /* packing M would take longer than its product with few rows */
+    work.mapper.transform.products.panels = NULL; /* packing M takes longer than its product with few rows */
     work.fk = bo_carve_floats(carver, count * attention->count);
     work.lk = bo_carve_floats(carver, count);
     work.fq = bo_carve_floats(carver, attention->group * count * attention->count);
@@ -252,7 +252,7 @@ void bo_sums_step(const bo_attention *attention, bo_sums sums, const bo_sums_tok
     kernels->state_step(features, values, v != NULL, decay, fk, v, sums.s, attention->group, fq, ldq, n, values);
 }
 
-/* Updates the state with its token and computes the outputs of every query of the group. False: numbers overflowed. */
+/* Updates the state with its token and computes the outputs of every query of the group. False: overflow. */
 static bool step_one(const bo_attention *attention, bo_linear_step_work *work, size_t row, size_t count, const float *v,
                      const float *log_gate, bo_sums sums, float *out)
 {

@@ -8,8 +8,8 @@
 
 /* The backward pass of a sequence. Causal: the tape has the sums at the start of each segment. Segments are processed
  * from the last to the first: for each, a forward pass recomputes the sums before each chunk, then a backward pass
- * computes the gradients. The work memory is therefore that of √N states. Bidirectional: queries first, which
- * accumulate the gradient of the sums, then keys. */
+ * computes the gradients. The workspace therefore stores √N states. Bidirectional: queries first, which accumulate the
+ * gradient of the sums, then keys. */
 
 bo_linear_segment bo_linear_segment_make(const bo_attention *attention, size_t chunk, size_t chunks, bo_carver *carver)
 {
@@ -30,7 +30,7 @@ bo_reverse_work bo_reverse_make(const bo_attention *attention, const bo_attentio
     return work;
 }
 
-/* The work memory of a pass on one thread. */
+/* The workspace of a pass on one thread. */
 static bo_reverse_work serial_work_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                         const bo_attention_cost *plan, bo_carver *carver)
 {
@@ -48,8 +48,8 @@ size_t bo_linear_backward_bytes(const bo_attention *attention, const bo_attentio
     return carver.bytes;
 }
 
-/* Gradients of the transform are summed per chunk, then over the chunks in the order of the pass: the same order if
- * chunks are computed by several threads. */
+/* Gradients of the transform are summed per chunk, then over the chunks in the order of the pass. The order is the same
+ * if several threads compute the chunks. */
 static void begin_parameters(const bo_linear_reverse *at, const bo_reverse_work *work)
 {
     size_t count = bo_parameter_offset(at->call->attention, BO_PARAMETER_COUNT);
@@ -167,7 +167,7 @@ bo_key_rows bo_reverse_load(const bo_linear_reverse *at, bo_reverse_work *work, 
     return bo_stream_load(at->call->attention, &at->keys, first, rows, work->k, work->v, work->entry);
 }
 
-/* Sets the sums to those before the segment: from the tape or, before the first, those of the initial state. */
+/* Sets the sums to those before the segment, from the tape or, for the first segment, from the initial state. */
 static void load_segment(const bo_linear_reverse *at, bo_linear *linear, size_t segment)
 {
     const bo_call *call = at->call;
@@ -177,7 +177,7 @@ static void load_segment(const bo_linear_reverse *at, bo_linear *linear, size_t 
         bo_linear_begin(linear, call->initial ? call->initial[at->sequence] : NULL, at->key_head);
 }
 
-/* Recomputes the sums before each chunk of the segment [first, end) and, if `whole`, after the last. */
+/* Recomputes the sums before each chunk of the segment [first, end) and, if `to_end`, after the last. */
 static void replay(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t end, bool to_end)
 {
     bo_linear_back *back = &work->back;
@@ -220,17 +220,16 @@ void bo_reverse_replay(const bo_linear_reverse *at, bo_reverse_work *work, size_
 }
 
 /* Gates: dL/d log g_t = Σ_{s>=t} (f·df of queries s - f·df of keys s) + ⟨S_T, dS_T⟩, each key at the position of its
- * own token; with a convex gate also through the input weight 1 - g, d log(1 - g) / d log g = -g / (1 - g). */
+ * token; with a convex gate also through the input weight 1 - g, d log(1 - g) / d log g = -g / (1 - g). */
 
-/* Returns f·df of the key of the token whose key is row `row` of the stream. Keys that are still in the window at the
- * end have none. */
+/* Returns f·df of the key in row `row` of the stream; 0 for keys that are still in the window at the end. */
 static double key_flow_of(const bo_linear_reverse *at, const bo_reverse_work *work, size_t first, size_t row)
 {
     if (!at->pending) return work->back.key_flow[row - first];
     return row < at->call->sequences[at->sequence].keys ? at->pending[row % at->pending_count] : 0;
 }
 
-/* Goes back over one token, whose log gate is `gate`. Returns the gradient of that. */
+/* Propagates backward over one token with log gate `gate`. Returns the gradient of the log gate. */
 static double gate_gradient(const bo_linear_reverse *at, bo_reverse_work *work, double flow, double key_flow,
                             float gate)
 {
@@ -255,8 +254,8 @@ void bo_reverse_gate_gradients(const bo_linear_reverse *at, bo_reverse_work *wor
     }
 }
 
-/* Processes the tokens before the call, whose keys were in the window: their gates have become weights of these keys,
- * but the sums do not depend on them any more. */
+/* Processes the tokens before the call whose keys were in the window. Their gates are part of the weights of these
+ * keys, but the sums no longer depend on them. */
 static void early_gate_gradients(const bo_linear_reverse *at, bo_reverse_work *work)
 {
     const bo_key_stream *keys = &at->keys;

@@ -23,23 +23,24 @@
 typedef struct bo_linear_back {
     bo_linear linear;
     size_t wide;
-    const float *st;         /* S~ᵀ before the chunk */
-    float *gt;               /* Gᵀ after it, then before it */
-    float *dn, *carried;     /* dn~ and ρ dn~: chunk x wide */
-    float *vt;               /* v~ᵀ: wide x chunk */
-    float *vw;               /* w_j v~_j: chunk x wide */
-    float *p;                /* chunk x chunk */
-    float *dfq, *dfk;        /* panel x features; the same array if closed */
-    float *ft;               /* closed: features of a panel, transposed */
-    float *direct;           /* closed: gradients of keys from the chunk's queries, before the factors: chunk x width */
-    float *dtk;              /* closed: gradients of keys through the sums: chunk x width */
-    float *dvt;              /* value_dim x chunk */
-    float *dt;               /* chunk x width of the transform */
-    float *dx;               /* chunk x dim */
-    float *dv;               /* chunk x value_dim */
-    double *flow, *key_flow; /* f_i·df_i of each row over the group, f_j·df_j of each key: for the gates' gradients */
-    /* True if bo_linear_back_outputs and bo_linear_back_carry have processed the queries before: their results (fq, lq,
-     * dn, carried) are used, and Gᵀ is not changed. */
+    const float *st;     /* S~ᵀ before the chunk */
+    float *gt;           /* Gᵀ after it, then before it */
+    float *dn, *carried; /* dn~ and ρ dn~: chunk x wide */
+    float *vt;           /* v~ᵀ: wide x chunk */
+    float *vw;           /* w_j v~_j: chunk x wide */
+    float *p;            /* chunk x chunk */
+    float *dfq, *dfk;    /* panel x features; the same array if closed */
+    float *ft;           /* closed: features of a panel, transposed */
+    float *direct;       /* closed: gradients of keys from the chunk's queries, before the factors: chunk x width */
+    float *dtk;          /* closed: gradients of keys through the sums: chunk x width */
+    float *dvt;          /* value_dim x chunk */
+    float *dt;           /* chunk x width of the transform */
+    float *dx;           /* chunk x dim */
+    float *dv;           /* chunk x value_dim */
+    double *flow,
+        *key_flow; /* f_i·df_i of each row summed over the group, and f_j·df_j of each key: for the gates' gradients */
+    /* True if bo_linear_back_outputs and bo_linear_back_carry have already processed the queries: their results (fq,
+     * lq, dn, carried) are used, and Gᵀ does not change. */
     bool ahead;
 } bo_linear_back;
 
@@ -65,17 +66,17 @@ void bo_linear_back_values(bo_linear_back *back, const bo_key_rows *rows);
 /* Computes the parts of df_j (dt_j if closed) and dv_j that come through the sums after the chunk; also computes fkt
  * and vt. */
 void bo_linear_back_sums(bo_linear_back *back, const bo_key_rows *rows);
-/* The same; then Gᵀ is propagated to the start of the chunk, ready for the queries. */
+/* The same, then propagates Gᵀ to the start of the chunk, ready for the queries. */
 void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows);
 /* Computes the gradients of one query head's rows, adds those of the chunk's keys and of the sums before it. parameters
  * (NULL: not requested) receive the gradients of the transform. */
 void bo_linear_back_queries(bo_linear_back *back, const bo_query_rows *rows, float *parameters);
-/* Steps of the above that can run ahead of the rest, so that Gᵀ is known before each chunk: the mapped queries, dn~ and
- * ρ dn~ of one query head; Gᵀ propagated over the chunk's gates; the part of those queries added to Gᵀ. */
+/* Steps of the functions above that can run ahead, so that Gᵀ is known before each chunk: the mapped queries, dn~ and ρ
+ * dn~ of one query head; Gᵀ propagated over the chunk's gates; the contribution of these queries to Gᵀ. */
 void bo_linear_back_outputs(bo_linear_back *back, const bo_query_rows *rows);
 void bo_linear_back_decay(bo_linear_back *back);
 void bo_linear_back_carry(bo_linear_back *back, size_t queries);
-/* Called after all query heads: computes dk and dv of the chunk's keys, to back->dx and back->dv. */
+/* Called after all query heads: computes dk and dv of the chunk's keys in back->dx and back->dv. */
 void bo_linear_back_finish(bo_linear_back *back, const bo_key_rows *rows, float *parameters);
 
 /* ---- a sequence -------------------------------------------------------------------------------------------------- */
@@ -87,15 +88,15 @@ typedef struct bo_linear_reverse {
     bo_key_stream keys;
     bo_gradient_stream d_keys;
     bool add;          /* add to dq, which already contains other gradients */
-    float *parameters; /* those of the task */
+    float *parameters; /* gradients of the task's parameters */
     /* With a delay and a gate: f_j·df_j of the keys, row j of the stream at j % pending_count, until the token of the
      * key is reached; pending_count >= min(delay, tokens) + chunk. */
     double *pending;
     size_t pending_count;
-    float *d_early_gate; /* overwritten with the gradients of keys.early_gate; NULL: not requested */
+    float *d_early_gate; /* gradients of keys.early_gate, overwritten; NULL: not requested */
 } bo_linear_reverse;
 void bo_linear_reverse_run(const bo_linear_reverse *reverse, void *scratch);
-/* The whole pass with all threads on every head (linear_waves_backward.c). */
+/* The pass with all threads on every head (linear_waves_backward.c). */
 bo_status bo_linear_waves_backward(bo_context *context, bo_call *call, float *parameters, atomic_bool *too_large);
 size_t bo_linear_waves_backward_bytes(const bo_attention *attention, const bo_attention_cost *plan, size_t threads);
 /* Returns the reverse of a key head whose keys have no delay. */
@@ -110,25 +111,25 @@ typedef struct bo_linear_segment {
 } bo_linear_segment;
 bo_linear_segment bo_linear_segment_make(const bo_attention *attention, size_t chunk, size_t chunks, bo_carver *carver);
 
-/* Results of bo_linear_back_outputs for a chunk: those of query head g of the group start g * stride rows later. */
+/* Results of bo_linear_back_outputs for a chunk. Query head g of the group starts at row g * stride. */
 typedef struct bo_linear_ahead {
     float *fq, *lq, *dn, *carried;
     size_t stride;
 } bo_linear_ahead;
-/* Lets the chunk read or write the results of query head g there. */
+/* Makes the chunk read and write the results of query head g in these arrays. */
 void bo_linear_ahead_use(const bo_linear_ahead *ahead, size_t g, bo_linear_back *back);
 
 typedef struct bo_reverse_work {
     bo_linear_back back;
     bo_linear_ahead ahead;     /* used if back.ahead */
     bo_linear_segment segment; /* the segment of the current chunk */
-    float *k, *v;              /* buffers of the stream: chunk x dim, chunk x value_dim */
-    double *entry;             /* likewise: chunk */
+    float *k, *v;              /* stream buffers: chunk x dim, chunk x value_dim */
+    double *entry;             /* stream buffer: chunk */
     double carried;            /* gradient of the log gates after the current chunk */
     double decay;              /* gradient of a fixed log gate: the sum over tokens */
     float *transform;          /* gradients of the transform from the current chunk; NULL: not requested */
 } bo_reverse_work;
-/* Leaves segment and transform empty. */
+/* Does not set segment and transform. */
 bo_reverse_work bo_reverse_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                 size_t chunk, bo_carver *carver);
 
@@ -136,7 +137,7 @@ bo_reverse_work bo_reverse_make(const bo_attention *attention, const bo_attentio
 void bo_reverse_begin_gradient(const bo_linear_reverse *at, bo_reverse_work *work);
 /* Called at the start of the sequence: writes the gradient of the initial state and of a fixed gate. */
 void bo_reverse_end(const bo_linear_reverse *at, const bo_reverse_work *work);
-/* Adds the gradients of the transform from one chunk to those of the task. NULL: none. */
+/* Adds the gradients of the transform from one chunk to gradients of the task's parameters. NULL: none. */
 void bo_reverse_add_parameters(const bo_linear_reverse *at, const float *transform);
 
 /* Returns rows [first, first + rows) of query head g of the group. */
@@ -151,10 +152,11 @@ void bo_reverse_replay(const bo_linear_reverse *at, bo_reverse_work *work, size_
 bo_key_rows bo_reverse_load(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t rows);
 /* Restores a chunk of the segment: features, log scales and sums from its arrays; exponents are recomputed. */
 void bo_reverse_restore(bo_reverse_work *work, const bo_key_rows *rows, size_t index);
-/* Computes chunk `index` of the segment, whose first token is `first`. False: stopped, or dO is not finite. */
+/* Computes chunk `index` of the segment, whose first token is `first`. False: stopped, or dO contains NaN or
+ * infinity. */
 bool bo_reverse_chunk(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, const bo_key_rows *rows,
                       size_t index);
-/* Computes the gradients of the gates of a chunk, after those of the later chunks. */
+/* Computes the gradients of the gates of a chunk. Later chunks must be processed before. */
 void bo_reverse_gate_gradients(const bo_linear_reverse *at, bo_reverse_work *work, size_t first, size_t tokens,
                                const bo_key_rows *rows);
 

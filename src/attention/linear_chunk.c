@@ -44,7 +44,7 @@ static bo_closed closed_make(const bo_attention *attention, bo_carver *carver)
     return closed;
 }
 
-/* Replaces s by f(s); slope (NULL: not requested) receives f'(s). */
+/* Replaces s by f(s); slope (NULL: not requested) is set to f'(s). */
 static void closed_apply(const bo_closed *closed, size_t n, float *s, float *slope)
 {
     if (closed->taylor) {
@@ -80,12 +80,11 @@ float bo_linear_weigh(const bo_linear *work, size_t t, float *row)
     float r = work->r[work->lag + t];
     if (work->attention->desc.gate == BO_GATE_NONE) return work->kernels->exp_weigh(t, work->lk, -r, row);
     if (r > -INFINITY) return work->kernels->exp_weigh_wide(t, work->c, work->b[work->lag + t] - (double)r, row);
-    memset(row, 0, t * sizeof *row); /* nothing is left of any key */
+    memset(row, 0, t * sizeof *row); /* all weights vanish */
     return 0;
 }
 
-/* Counts the first keys that leave enough of the earlier sums (the rule does not depend on later keys), and computes
- * exp(c) of these. */
+/* Counts the first keys with factorized weights (independently of later keys), and computes exp(c) of these keys. */
 static void find_key_factors(bo_linear *work, size_t keys)
 {
     const double min_exponent = -8; /* exponents of this size cost at most three bits of float precision */
@@ -96,7 +95,7 @@ static void find_key_factors(bo_linear *work, size_t keys)
     work->kernels->exp_shift(work->factored, work->key_factors, 0, work->key_factors);
 }
 
-/* Computes b, c and remains once for all chunks, from the gate that all tokens share. */
+/* Computes b, c and remains once for all chunks, from the shared gate of all tokens. */
 static void linear_settle(bo_linear *work, const float *log_gate)
 {
     double gate = (double)bo_log_gate(log_gate);
@@ -109,7 +108,7 @@ static void linear_settle(bo_linear *work, const float *log_gate)
     find_key_factors(work, work->chunk);
 }
 
-/* Returns the exponent of the factor of the sums after u rows. Empty sums (-∞) may have any factor. */
+/* Returns the exponent of the factor of the sums after u rows. For empty sums (-∞) the factor is arbitrary. */
 static double remaining(const bo_linear *work, size_t u)
 {
     double before = (double)work->r[0], after = (double)work->r[u];
@@ -117,8 +116,8 @@ static double remaining(const bo_linear *work, size_t u)
     return before + work->b[u] - after;
 }
 
-/* Computes the factor of the sums after u rows; for the queries with the accuracy of exp_below. The factor of the sums
- * themselves is computed to full float accuracy, because its error accumulates from chunk to chunk. */
+/* Computes the factors of the sums after u rows: for the queries with the accuracy of exp_below, for the sums with full
+ * float accuracy, because this error accumulates from chunk to chunk. */
 static void find_remains(bo_linear *work)
 {
     size_t rows = work->lag + work->keys;
@@ -127,9 +126,9 @@ static void find_remains(bo_linear *work)
     work->remains[rows] = (float)exp(remaining(work, rows));
 }
 
-/* Returns the running log scale after a row; own: as in bo_linear_token. If keys enter late, with the gates of the
- * tokens after them as weights, they may leave less than float can represent: below -2^30, where exp of a rounding
- * error is no longer finite, the sums are empty. */
+/* Returns the running log scale after a row; log_key: see bo_linear_token. Delayed keys enter with the gates of later
+ * tokens as weights, which may be too small for float: below -2^30, where exp of a rounding error is no longer finite,
+ * the sums are empty. */
 static float follow(const bo_attention *attention, float log_scale, float gate, double log_key)
 {
     bool late = attention->traits & BO_TRAIT_WINDOW && attention->desc.gate != BO_GATE_NONE;
@@ -143,8 +142,7 @@ bo_sums_token bo_linear_token(const bo_attention *attention, float log_scale, do
 {
     float gate = bo_log_gate(log_gate), next = attention->scaled ? follow(attention, log_scale, gate, log_key) : 0;
     if (isinf(next)) return (bo_sums_token){.log_scale = next};
-    /* In double: the rounding error of `next` is corrected in the sums; otherwise slow gates would be lost in large log
-     * scales. */
+    /* In double, to correct the rounding error of `next` in the sums: slow gates would vanish in large log scales. */
     return (bo_sums_token){.log_scale = next,
                            .decay = (float)exp((double)log_scale + (double)gate - (double)next),
                            .weight = (float)exp(log_key - (double)next)};
@@ -192,8 +190,8 @@ void bo_linear_begin_chunk(bo_linear *work, const bo_key_rows *rows)
 
 /* ---- queries and keys -------------------------------------------------------------------------------------------- */
 
-/* Rows whose features are computed at a time if scores are closed: enough for products near peak speed, and few enough
- * that features of thousands of numbers per row stay in the second-level cache. */
+/* Rows per panel of features if scores are closed: enough for products near peak speed, and few enough to keep rows
+ * with thousands of features in the second-level cache. */
 enum { PANEL = BO_SIZE(32, 4) };
 
 size_t bo_linear_depth(const bo_attention *attention)
@@ -303,8 +301,8 @@ void bo_linear_transpose(const bo_linear *work)
                                   work->chunk);
 }
 
-/* Finishes one row of scores: visible scores are weighted unless weights factorize, the rest are 0. Returns the sum if
- * it is requested. */
+/* Finishes one row of scores: visible scores are weighted unless weights factorize, the others are set to 0. Returns
+ * the sum if requested. */
 static float finish_scores(const bo_linear *work, size_t row, size_t t, bool requested)
 {
     float *scores = work->scores + row * work->chunk,
@@ -330,13 +328,13 @@ void bo_linear_scores(const bo_linear *work, size_t queries, float *sums)
     }
 }
 
-/* Multiplies features (rows x count) with the sums, some features at a time, so that their part of S stays in the
+/* Multiplies features (rows x count) by the sums, some features at a time, so that their part of S stays in the
  * first-level cache. */
 static void read_sums(const bo_linear *work, size_t rows, const float *features, float *n, size_t ldn)
 {
     enum { FIRST_CACHE = BO_SIZE(6 << 10, 64) }; /* floats used, of 8192 */
     size_t count = work->count, values = work->value_dim, step = FIRST_CACHE / values + 1;
-    if (bo_multiplier_rounds(&work->products)) step = count; /* packed in parts of its own */
+    if (bo_multiplier_rounds(&work->products)) step = count; /* bfloat16 products split the depth separately */
     for (size_t first = 0; first < count; first += step)
         bo_multiply(&work->products, rows, values, bo_min(step, count - first), features + first, count, 1,
                     work->sums.s + first * values, values, first > 0, n, ldn);
@@ -365,8 +363,8 @@ static void read_earlier_sums(const bo_linear *work, size_t queries, float *n, s
     }
 }
 
-/* Computes denominators and tops of the rows, which hold Σ_j of the scores and zᵀ f before; writes the remaining factor
- * of each row to factors. The first `mild` rows use factorized weights. */
+/* Computes denominators and tops of the rows from the sums of the scores and zᵀ f; writes the remaining factor of each
+ * row to factors. The first `factored` rows use factorized weights. */
 static void finish_rows(const bo_linear *work, size_t queries, size_t factored, float *denominator, float *top)
 {
     bool divides = bo_linear_divides(work);

@@ -3,8 +3,8 @@
 #include <string.h>
 #include "linear_backward.h"
 
-/* The window of the hybrid may have a weight of e^-100 in the units of the sums. This limit keeps factors finite when
- * the sums have no matching term. */
+/* The window of the hybrid may have a weight of e^-100 relative to the sums. This limit keeps factors finite if the
+ * sums have no matching term. */
 static const float max_exponent = 69.0f;
 
 /* Columns of a triangular right factor processed together: two vectors of the widest instruction set. */
@@ -135,8 +135,8 @@ void bo_linear_back_keys(bo_linear_back *back, const bo_key_rows *rows)
     if (!back->ahead) bo_linear_back_decay(back);
 }
 
-/* Computes dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `own` is the log scale of
- * n. */
+/* Computes dn~ of one row: o = n / denominator, denominator = exp(top) |sum| (internal.h). `log_query` is the log scale
+ * of n. */
 static void output_gradient(const bo_linear *work, const float *dout, const float *out, float log_query, float top,
                             float sum, float *dn)
 {
@@ -179,7 +179,7 @@ static void share_flow(bo_linear_back *back, size_t row, size_t t, const float *
     }
 }
 
-/* Computes P, with zeros for keys that are not seen; P_ij f'(s_ij) if closed. The scores must be computed before. */
+/* Computes P, with zeros for invisible keys; P_ij f'(s_ij) if closed. Requires the scores. */
 static void value_products(bo_linear_back *back, const bo_query_rows *rows)
 {
     const bo_linear *work = &back->linear;
@@ -199,7 +199,7 @@ static void value_products(bo_linear_back *back, const bo_query_rows *rows)
     }
 }
 
-/* Keys from j on are seen by rows from j + lag on: adds Pᵀ fq to the gradients of the keys (`to`), and Aᵀ dn to dv. */
+/* Adds Pᵀ fq to the gradients of the keys (`to`), and Aᵀ dn to dv. Rows from j + lag on see the keys from j on. */
 static void add_key_gradients(bo_linear_back *back, const bo_query_rows *rows, float *to)
 {
     const bo_linear *work = &back->linear;

@@ -4,33 +4,33 @@
 #include "work.h"
 
 /* Operations per chunk of C tokens with M features, in units of 2 C M d (d = d_v): features of keys 1, features of
- * queries 1, products within the chunk (C + d) / 2d, reading the sums 1, absorbing the keys 1. Only the last is
+ * queries 1, products within the chunk (C + d) / 2d, reading the sums 1, absorbing the keys 1. Only absorbing is
  * sequential: about a fifth. The pass is a pipeline of rounds of chunks with three stages:
  *
  *     map   features of the keys                      any chunk at any time
  *     sum   the sums before each chunk of a round     per head in order: a chain
- *     ask   queries and products within the chunk     any chunk whose keys are mapped and whose sums are known
+ *     query queries and products within the chunk   any chunk whose keys are mapped and whose sums are known
  *
- * A batch of tasks processes `map` of round t, `sum` of round t - 1 and `ask` of round t - 2. These do not depend on
- * each other, so threads wait only at the end of a batch, where the shortest tasks are. The chains come first. The sums
- * are stored before every chunk: a copy of M d numbers takes less time than absorbing the chunk again.
+ * A batch of tasks processes `map` of round t, `sum` of round t - 1 and `query` of round t - 2. These are independent,
+ * so threads wait only at the end of a batch, where the shortest tasks are. The chains come first. The sums are stored
+ * before every chunk: copying M d floats is faster than absorbing the chunk again.
  *
- * With H heads the chain bounds the speedup by 3 H: docs/explanation/architecture.md has the times. Every number is
- * computed from the same numbers in the same order as in the serial pass, so the bits do not depend on threads or
- * rounds. Without sweeps (bidirectional) map and sum run over all keys, then ask over all queries. */
+ * With H heads the chain bounds the speedup by 3 H: docs/explanation/architecture.md has the times. Every value is
+ * computed from the same values in the same order as in the serial pass, so results are bit-identical for all numbers
+ * of threads and rounds. Without sweeps (bidirectional), map and sum run over all keys, then query over all queries. */
 
 enum {
     ROUND = BO_SIZE(8, 2),          /* maximum chunks per round */
-    GROUP = BO_SIZE(2, 1),          /* chunks per task of map and ask */
+    GROUP = BO_SIZE(2, 1),          /* chunks per task of map and query */
     STATES = BO_SIZE(2 << 20, 256), /* bytes of a head's sums in a round, if ROUND chunks have more */
-    MAPPED = 3,                     /* rounds whose mapped keys are held: one per stage */
-    SUMMED = 2                      /* rounds whose sums are held: those of sum and ask */
+    MAPPED = 3,                     /* rounds with stored mapped keys: one per stage */
+    SUMMED = 2                      /* rounds with stored sums: sum and query */
 };
 
 /* One (sequence, key head). */
 typedef struct wave_head {
     bo_linear_task task;
-    bo_linear linear; /* holds the sums at the end of the chain; its fk and lk point into the arrays below */
+    bo_linear linear; /* contains the sums at the end of the chain; its fk and lk point into the arrays below */
     float *fk, *lk;   /* mapped keys and their log scales: MAPPED rounds */
     char *states;     /* sums before each chunk: SUMMED rounds */
 } wave_head;
@@ -40,11 +40,11 @@ typedef struct waves {
     wave_head *heads;
     char *scratch; /* one bo_linear_forward per worker */
     size_t chunk;
-    size_t round;                             /* chunks per round */
-    size_t key_rounds;                        /* rounds with keys */
-    size_t query_rounds;                      /* rounds with queries */
-    size_t batch;                             /* rounds of the current batch: map `batch`, sum batch - 1, ask `asked` */
-    size_t query_round;                       /* the round that is asked; SIZE_MAX: none */
+    size_t round;        /* chunks per round */
+    size_t key_rounds;   /* rounds with keys */
+    size_t query_rounds; /* rounds with queries */
+    size_t batch;        /* rounds of the current batch: map `batch`, sum batch - 1, query `query_round` */
+    size_t query_round;  /* the round of the query stage; SIZE_MAX: none */
     size_t sum_tasks, query_tasks, map_tasks; /* tasks of the batch, in this order */
 } waves;
 
@@ -80,8 +80,8 @@ size_t bo_linear_waves_bytes(const bo_attention *attention, const bo_attention_c
     return plan->tasks * (sizeof(wave_head) + head_bytes(attention, plan)) + threads * plan->forward_bytes;
 }
 
-/* The pipeline takes about a quarter more time in total, for features and sums that travel between cores; on one task
- * per thread the other threads stay idle. A sequence of a few chunks is too short for three stages. */
+/* The pipeline takes about a quarter more total time, because features and sums move between cores. With one thread per
+ * task, threads without a task stay idle. A sequence of a few chunks is too short for three stages. */
 bool bo_linear_waves_pay(const bo_attention *attention, const bo_attention_cost *plan, size_t threads)
 {
     size_t chunks = (plan->keys + plan->chunk - 1) / plan->chunk;

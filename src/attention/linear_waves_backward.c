@@ -6,10 +6,10 @@
 #include "parameters.h"
 #include "work.h"
 
-/* Operations per chunk of C tokens with M features, in units of 2 C M d (d = d_v): features of keys and queries 2, the
- * sums again 1, gradients through the sums 4, within the chunk 3 C / 2d + …, through the map 2; about 11 in all. Two of
- * them are sequential: the sums S within a segment, and their gradient G from the end of the sequence to its start.
- * Causal, a pipeline of rounds of segments, last to first, with four stages:
+/* Operations per chunk of C tokens with M features, in units of 2 C M d (d = d_v): features of keys and queries 2,
+ * recomputing the sums 1, gradients through the sums 4, within the chunk 3 C / 2d + …, through the map 2; about 11 in
+ * all. Two of them are sequential: the sums S within a segment, and their gradient G from the end of the sequence to
+ * its start. Causal, a pipeline of rounds of segments, last to first, with four stages:
  *
  *     replay  features of keys and queries, S and dn~      any segment at any time: the tape has its first state
  *     carry   G after each chunk                           per head in order: a chain, 1 unit per chunk
@@ -19,18 +19,19 @@
  * Bidirectional: rounds of chunks of queries (finish, then settle, which carries G), then of keys.
  *
  * A batch of tasks runs each stage on another round; threads wait only at the end of a batch. With H heads the chain
- * bounds the speedup by 6 H: docs/explanation/architecture.md has the times. Every number is computed from the same
- * numbers in the same order as in the pass on one thread, so the bits do not depend on threads or rounds. */
+ * bounds the speedup by 6 H: docs/explanation/architecture.md has the times. Every value is computed from the same
+ * values in the same order as in the pass on one thread, so results are bit-identical for all numbers of threads and
+ * rounds. */
 
 enum {
-    REPLAYED = 3, /* rounds whose replayed segments are held: those of replay, carry and finish */
-    CARRIED = 2,  /* rounds whose G is held: carry and finish */
-    FINISHED = 2, /* rounds whose flows and parameters are held: finish and settle */
+    REPLAYED = 3,                         /* rounds with stored segments: replay, carry and finish */
+    CARRIED = 2,                          /* rounds with stored G: carry and finish */
+    FINISHED = 2,                         /* rounds with stored flows and parameters: finish and settle */
     BIDIRECTIONAL_CHUNKS = BO_SIZE(8, 2), /* bidirectional: chunks per round */
-    MIN_CHUNKS = BO_SIZE(8, 2),           /* causal: a round has as many segments as these chunks take */
+    MIN_CHUNKS = BO_SIZE(8, 2),           /* causal: minimum chunks per round */
 };
 
-/* A segment between replay and finish. Arrays of queries have the heads of the group one after another. */
+/* A segment between replay and finish. Arrays of queries contain the heads of the group consecutively. */
 typedef struct replayed {
     bo_linear_segment keys;
     float *fq, *lq;      /* mapped queries and their log scales */
@@ -43,8 +44,8 @@ typedef struct finished {
     float *transform; /* one array of parameters per chunk; NULL: not requested */
 } finished;
 
-/* One (sequence, key head). The chain and the stage settle run at the same time on different rounds: each has its own
- * work. */
+/* One (sequence, key head). The chain and the stage settle run concurrently on different rounds, so each has a separate
+ * workspace. */
 typedef struct back_head {
     bo_linear_reverse at;
     bool sweeps;
@@ -99,7 +100,7 @@ static finished finished_make(const bo_attention *attention, size_t chunk, size_
     return piece;
 }
 
-/* Makes everything but `at`. */
+/* Sets all members except `at`. */
 static back_head head_make(const back_waves *w, const bo_attention *attention, const bo_attention_inputs *in,
                            size_t key_head, bo_carver *carver)
 {
@@ -197,7 +198,8 @@ static extent extent_of(const back_waves *w, size_t piece, size_t index, size_t 
     return (extent){first, first < total ? bo_min(w->chunk, total - first) : 0};
 }
 
-/* Computes fq, lq, dn~ and ρ dn~ of a chunk's queries, of every head of the group. False: dO is not finite. */
+/* Computes fq, lq, dn~ and ρ dn~ of a chunk's queries, of every head of the group. False: dO contains NaN or
+ * infinity. */
 static bool outputs(const back_waves *w, const back_head *head, extent rows, bo_reverse_work *work)
 {
     for (size_t g = 0; w->call->dout && g < w->call->attention->group; g++) {
@@ -263,7 +265,7 @@ static void replay_segment(const back_waves *w, back_head *head, size_t place, i
     replayed piece = replayed_at(w, head, place);
     bo_reverse_work work = worker_of(w, head, worker);
     work.segment = piece.keys;
-    /* The chain has not begun when the last segment is replayed: its Gᵀ is that of the end. */
+    /* The last segment is replayed before the chain starts: its Gᵀ is the Gᵀ at the end. */
     bo_reverse_replay(&head->at, &work, segment, head->chain.back.gt, &head->settle.carried);
     for (size_t index = 0; index < w->chunks && !over(w); index++) {
         extent rows = extent_of(w, segment, index, keys_of(head));
@@ -352,7 +354,7 @@ static void causal_task(void *arg, size_t index, int worker)
         settle_round(w, &w->heads[index], w->batch - 3);
 }
 
-/* Returns the tasks of a stage that is `delay` rounds behind. */
+/* Returns the number of tasks of a stage that is `delay` rounds behind. */
 static size_t stage(const back_waves *w, size_t delay, size_t tasks)
 {
     return w->batch >= delay && w->batch - delay < w->rounds ? tasks : 0;

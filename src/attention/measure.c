@@ -1,6 +1,6 @@
-/* Measures the distance of the output from softmax attention and from the attention's own kernel in closed form, on
- * some of the queries; and the difference between single values φ(q)·φ(k) and the kernel, measured and by the variance
- * formula. */
+/* Measures the distance of the output from softmax attention and from the closed-form kernel of the kind, on some of
+ * the queries; and the difference between single values φ(q)·φ(k) and the kernel, measured and predicted by the
+ * variance formula. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -41,7 +41,7 @@ void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, con
     w->sign = NULL;
 }
 
-/* Returns the denominator relative to exp(top); 0 if the output is to be 0. */
+/* Returns the denominator relative to exp(top); 0 if the output must be 0. */
 static double divisor(double sum, double top, const bo_denominator *d)
 {
     if (d->none) return exp(-top);
@@ -68,10 +68,10 @@ void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, co
 
 /* ---- studies ----------------------------------------------------------------------------------------------------- */
 
-/* Some queries of every head, computed one by one in float64: compared with softmax attention and with the kind's own
- * kernel; single kernel values are compared with features. */
+/* Some queries of every head are computed in float64 and compared with softmax attention and with the kernel of the
+ * kind. Single kernel values are compared with features. */
 
-enum { ROWS = BO_SIZE(64, BO_STUDY_PAIRS + 1) }; /* keys whose features are computed at a time */
+enum { ROWS = BO_SIZE(64, BO_STUDY_PAIRS + 1) }; /* keys per block of features */
 _Static_assert((int)ROWS > (int)BO_STUDY_PAIRS, "a query and its pairs must fit in one block");
 
 /* ---- one key head of one sequence -------------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ typedef struct tile_job {
     bo_query_result *found; /* `count` entries */
 } tile_job;
 
-/* Work memory of one worker: logarithms and signs of weights, outputs, rows of a few pairs and their features. */
+/* Workspace of one worker: logarithms and signs of weights, outputs, rows of a few pairs and their features. */
 typedef struct workplace {
     double *log, *sign, *softmax, *kernel;
     float *rows, *z, *log_scale;
@@ -119,14 +119,15 @@ static workplace workplace_at(const bo_study *s, bo_carver *carver)
     return w;
 }
 
-/* ---- weights of the kind's own kernel ---------------------------------------------------------------------------- */
+/* ---- weights of the kind's kernel -------------------------------------------------------------------------------- */
 
 static size_t visible_end(const head_keys *keys, size_t place)
 {
     return keys->of->attention->desc.causal ? place + 1 : keys->count;
 }
 
-/* Returns the first key in the window. Earlier keys are seen through features, later ones through softmax. */
+/* Returns the first key in the window. Weights of earlier keys come from features, weights of later keys from
+ * softmax. */
 static size_t window_begin(const head_keys *keys, size_t place)
 {
     const bo_attention_desc *desc = &keys->of->attention->desc;
@@ -155,7 +156,7 @@ static double log_mix(const head_keys *keys, size_t head)
     return keys->map && mix ? log((double)mix[head]) : 0;
 }
 
-/* Computes the weights of the kind's own kernel. scores holds s q·k of every visible key and is overwritten. */
+/* Computes the weights of the kind's kernel. scores holds s q·k of every visible key and is overwritten. */
 static void kernel_weights(const tile_job *tile, size_t index, double *sign, bo_compare_weights *w)
 {
     const head_keys *keys = tile->keys;
@@ -209,8 +210,8 @@ static double log_difference(double a, double x, double b, double y)
     return high + log(fabs(a * exp(x - high) - b * exp(y - high)));
 }
 
-/* Returns the variance of pair p, the query and row p + 1: by the formula, or, for frequencies chosen among candidates,
- * from these frequencies and the candidates' formula. */
+/* Returns the variance of pair p, the query and row p + 1: by the formula or, for frequencies chosen among candidates,
+ * from these frequencies and the formula of the candidates. */
 static double log_variance(const bo_features *map, size_t width, size_t count, size_t p, const workplace *at,
                            double log_unit)
 {
@@ -221,8 +222,8 @@ static double log_variance(const bo_features *map, size_t width, size_t count, s
     return bo_log_sum(2, parts);
 }
 
-/* Compares some of the keys that are seen through features: features, closed form, variance. The query's row is first.
- * Leaves the query's log scale in log_scale[0]. */
+/* Compares features, closed form and variance for some of the keys before the window. The query's row is first. Stores
+ * the query's log scale in log_scale[0]. */
 static void sample_pairs(const tile_job *tile, size_t index, const workplace *at, bo_query_result *found)
 {
     const head_keys *keys = tile->keys;
@@ -407,7 +408,7 @@ static bo_status run_all(const bo_study *s, double *numbers, float *t, char *tra
     return BO_OK;
 }
 
-/* Fills `found`; the caller sets the members before it. */
+/* Fills `found`. The caller sets the members before it. */
 static bo_status study_run(bo_study *s)
 {
     const bo_attention *a = s->attention;
@@ -534,7 +535,7 @@ static bo_status compare(bo_study *s, bo_attention_accuracy *error)
     size_t floats = s->call->queries_total * desc->heads * desc->value_dim;
     float *out = bo_alloc_raw(s->context, floats, sizeof *out, "attention's output");
     s->found = bo_alloc(s->context, desc->heads * s->samples, sizeof *s->found, "comparing attention");
-    if (out) memset(out, 0, floats * sizeof *out); /* touches the pages, so that the time of neither pass includes it */
+    if (out) memset(out, 0, floats * sizeof *out); /* touches the pages, so that neither timing includes page faults */
     bo_status status = out && s->found ? time_softmax(s, out, error) : BO_MEMORY;
     if (status == BO_OK)
         status = time_forward(s->context, s->attention, s->call->shape, s->call->in, out, &error->kind_seconds,

@@ -1,4 +1,4 @@
-/* The weights of one query in float64 and the resulting outputs: the reference for approximations. */
+/* The weights and outputs of one query in float64: the reference for approximations. */
 #ifndef BO_ATTENTION_MEASURE_H
 #define BO_ATTENTION_MEASURE_H
 
@@ -21,7 +21,7 @@ double bo_relative_error(double error, double norm);
 void bo_weights_softmax(const bo_kernels *kernels, size_t dim, double scale, const float *q, bo_rows k,
                         bo_compare_weights *w);
 
-/* How the denominator is computed from the sum of weights: see `clamp` in attention.h. clamp 0: there is none. */
+/* The computation of the denominator from the sum of weights: see `clamp` in attention.h. clamp 0: no clamp. */
 typedef struct bo_denominator {
     bool none; /* no division */
     double clamp, log_unit;
@@ -35,10 +35,10 @@ void bo_weights_mix(const bo_compare_weights *w, bo_rows v, size_t value_dim, co
 
 enum {
     BO_STUDY_PAIRS = 8,             /* kernel values examined per query */
-    BO_STUDY_TILE = BO_SIZE(16, 2), /* queries whose kernel values are held at a time */
+    BO_STUDY_TILE = BO_SIZE(16, 2), /* queries per tile of kernel values */
 };
 
-/* The result of one query. Pairs: logarithms, -INFINITY if there is none. */
+/* The result of one query. Pairs: logarithms, -INFINITY if the pair does not exist. */
 typedef struct bo_query_result {
     double softmax_error, softmax_norm, kernel_error, kernel_norm; /* squares */
     double log_kernel[BO_STUDY_PAIRS], log_error[BO_STUDY_PAIRS], log_variance[BO_STUDY_PAIRS];
@@ -53,11 +53,11 @@ typedef struct bo_study {
     const float *out;
     size_t samples;         /* queries per head */
     double scale;           /* scale of softmax attention */
-    bool closed;            /* the kind's own kernel has a closed form */
-    bool matrix;            /* … other than exp(γ x·y), which is computed as its logarithm */
+    bool closed;            /* the kernel of the kind has a closed form */
+    bool matrix;            /* the closed form is not exp(γ x·y), whose logarithm is computed directly */
     size_t longest_keys;    /* keys of the longest sequence */
     bo_query_result *found; /* heads x samples */
-    char *scratch;          /* one workplace per worker */
+    char *scratch;          /* one `workplace` per worker */
     size_t per_worker;
     float *queries; /* queries of a tile after the transform: BO_STUDY_TILE x width */
     double *kernel; /* kernel values of a tile: BO_STUDY_TILE x longest_keys, if `matrix` */

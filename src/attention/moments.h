@@ -16,7 +16,7 @@ bo_status bo_second_moments_alloc(bo_context *context, size_t width, bo_second_m
 void bo_second_moments_free(bo_second_moments *moments);
 /* Returns the sum of |mean|² of both sides over the sum of the traces of their second moments: 0 for centered data. */
 double bo_second_moments_mean_share(size_t dim, const bo_second_moments *q, const bo_second_moments *k);
-/* Computes the eigenvalues of the mean of both second moments, ascending, none negative. */
+/* Computes the eigenvalues of the mean of both second moments, ascending and non-negative. */
 bo_status bo_second_moments_eigenvalues(bo_context *context, size_t dim, const bo_second_moments *q,
                                         const bo_second_moments *k, double *values);
 /* Returns the mean of |x|². */

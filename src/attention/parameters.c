@@ -100,7 +100,7 @@ static bo_status check_values(bo_context *context, const bo_kernels *kernels, co
 {
     static const char *const expected[] = {"a finite number", "a positive number",
                                            "the logarithm of a decay in (0, 1], at most 0"};
-    /* Fast check: matrices are checked for every token of a step. */
+    /* A fast check, because matrices are checked for every token of a step. */
     if (!f64 && of->range == ANY && kernels->finite(count, values)) return BO_OK;
     for (size_t i = 0; i < count; i++) {
         double value = bo_number_at(values, f64, i);
@@ -112,7 +112,7 @@ static bo_status check_values(bo_context *context, const bo_kernels *kernels, co
     return BO_OK;
 }
 
-/* Checks that an array that is given, or whose gradient is requested, belongs to this attention. */
+/* Checks that the attention has an array that is given or whose gradient is requested. */
 static bo_status check_accepted(bo_context *context, const bo_attention *attention, bool gradient, const char *name,
                                 unsigned traits, bool accepted)
 {

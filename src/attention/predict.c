@@ -1,4 +1,4 @@
-/* The error of the output that the variance formula predicts, for other modules. */
+/* The output error predicted by the variance formula, for other modules. */
 #include <math.h>
 #include "enums.h"
 #include "advise.h"

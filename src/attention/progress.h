@@ -1,5 +1,5 @@
-/* Progress and cancellation of long passes. Tasks report their progress; the task on the calling thread calls the
- * progress callback from time to time, and so does the calling thread after the tasks. */
+/* Progress and cancellation of long passes. Tasks report their progress. Tasks on the calling thread call the progress
+ * callback from time to time, and the calling thread calls it after the tasks. */
 #ifndef BO_ATTENTION_PROGRESS_H
 #define BO_ATTENTION_PROGRESS_H
 

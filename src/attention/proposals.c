@@ -1,4 +1,4 @@
-/* Moments of the data, and the distributions from which frequencies are drawn for it. */
+/* Moments of the data, and data-dependent distributions of frequencies. */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"
@@ -9,7 +9,7 @@
 
 /* Moments of the rows of q or k, in float64. */
 
-enum { BLOCK = BO_SIZE(256, 4) }; /* rows that are transformed at a time */
+enum { BLOCK = BO_SIZE(256, 4) }; /* rows per transform */
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static bo_rows rows_of(const bo_side *side, size_t sequence, size_t head)
     return rows;
 }
 
-/* Returns rows of a head after its transform: the rows themselves, or computed in t (rows x width). */
+/* Returns transformed rows of a head: in place without a transform, else computed in t (rows x width). */
 static const float *through_transform(const bo_side *side, size_t head, size_t rows, const float *x, size_t ldx,
                                       float *t, size_t *ldt)
 {
@@ -105,7 +105,7 @@ void bo_second_moments_free(bo_second_moments *moments)
     *moments = (bo_second_moments){0};
 }
 
-/* Finds the number that made a sum not finite, and fails with its position. */
+/* Fails with the position of the NaN or infinity that made a sum NaN or infinite. */
 static bo_status locate_nonfinite(bo_context *context, const bo_side *side)
 {
     for (size_t s = 0; s < side->call->shape->sequences; s++)
@@ -221,7 +221,7 @@ static bo_status lower_precision(bo_context *context, size_t dim, const double *
     return BO_OK;
 }
 
-/* Computes what follows from the eigenvalues p of P; leaves those of C in `w->values`. */
+/* Computes the results from the eigenvalues p of P. Stores the eigenvalues of C in `w->values`. */
 static void clip_eigenvalues(size_t dim, const work *w, bo_law *law)
 {
     double isotropic = 0, proposal = 0;

@@ -7,9 +7,9 @@
 #include "calls.h"
 #include "parameters.h"
 
-/* ---- arrays as the checks see them ------------------------------------------------------------------------------- */
+/* ---- arrays for the checks --------------------------------------------------------------------------------------- */
 
-/* The structs of float32 with the pointers of float64: see `f64` of bo_call. */
+/* The float32 structs with float64 pointers: see `f64` of bo_call. */
 #define CAST(name) .name = (float *)(void *)from->name
 #define CAST_ALL                                                                                                       \
     CAST(q), CAST(k), CAST(v), CAST(log_gate), CAST(sigma), CAST(m), CAST(mix), CAST(beta), CAST(log_decay),           \
@@ -32,7 +32,7 @@ static bo_status check(bo_context *context, const bo_reference *r)
     const bo_call *call = &r->call;
     const bo_attention *attention = call->attention;
     if (call->shape->no_keys || call->shape->no_queries)
-        return bo_fail(context, BO_INVALID, "attention in float64 has no states; the shape must not set %s",
+        return bo_fail(context, BO_INVALID, "attention in float64 does not support states; the shape must not set %s",
                        call->shape->no_keys ? "no_keys" : "no_queries");
     BO_TRY(bo_check_reserved(context, "bo_attention_inputs_f64", r->in->reserved));
     BO_TRY(bo_inputs_check(context, call));
@@ -48,7 +48,7 @@ static bo_status check(bo_context *context, const bo_reference *r)
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
-/* Tasks of backward add to one array of parameters for each key head of a group of sequences, in order, so that sums do
+/* Backward tasks add to one array of parameters for each key head of a group of sequences, in order, so that sums do
  * not depend on the number of threads. Forward has one group per sequence. */
 typedef struct job {
     const bo_reference *reference;

@@ -6,7 +6,7 @@
  * reference_memory.c   GLA, DELTA and RIDGE: one step per token
  *
  * A task is one key head of one sequence, with the query heads that share it. Row g * queries + i of its queries is
- * query i of the g-th of these heads. A task allocates nothing and never fails; numbers that are not finite are found
+ * query i of the g-th of these heads. A task allocates nothing and never fails; NaN and infinity are found
  * afterwards. */
 #ifndef BO_ATTENTION_REFERENCE_H
 #define BO_ATTENTION_REFERENCE_H
@@ -17,7 +17,7 @@
 
 /* A call after all checks. */
 typedef struct bo_reference {
-    bo_call call; /* its arrays are those below; only for checks, geometry and progress */
+    bo_call call; /* only for checks, geometry and progress; its arrays are the members below */
     const bo_attention_inputs_f64 *in;
     double *out;                                 /* NULL: backward */
     const double *dout;                          /* NULL: zero */
@@ -57,10 +57,10 @@ typedef struct bo_reference_task {
     double *tq, *tk;        /* transformed rows: rows x width, keys x width */
     double *out;            /* rows x value_dim; NULL: backward */
     double *dout;           /* rows x value_dim */
-    double *dq, *dk, *dv;   /* rows x dim, keys x dim, keys x value_dim: without the part through tq and tk … */
-    double *dtq, *dtk;      /* … whose gradients these are */
+    double *dq, *dk, *dv;   /* rows x dim, keys x dim, keys x value_dim: without the part through tq and tk */
+    double *dtq, *dtk;      /* gradients of tq and tk */
     double *dgate, *dbeta;  /* keys x gate width, at least keys; keys */
-    double *parameters;     /* gradients of the parameters, which are added to; parameters.h defines the layout */
+    double *parameters;     /* gradients of the parameters are added to it; parameters.h defines the layout */
     char *scratch;          /* scratch memory of the engine */
 } bo_reference_task;
 
@@ -74,7 +74,7 @@ bo_rows_f64 bo_rows_f64_at(const bo_call *call, const double *array, size_t head
 void bo_reference_rows_begin(bo_reference_task *task);
 /* Adds the gradients of tq and tk to those of q, k and the parameters. */
 void bo_reference_rows_backward(bo_reference_task *task);
-/* Writes the outputs, or the gradients that are requested. Sets not_finite if a number is not finite. */
+/* Writes the outputs, or the gradients that are requested. Sets not_finite if a value is NaN or infinite. */
 void bo_reference_rows_end(const bo_reference_task *task);
 
 /* Engines: the bytes of their scratch memory, and the computation of `out` or of the gradients. They stop early if the

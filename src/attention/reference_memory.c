@@ -5,7 +5,7 @@
  * 2412.06464) RIDGE    o_t = S_tᵀ x_t,  (H_t + Λ) x_t = q_t,  S_t = g_t S_{t-1} + β_t k_t v_tᵀ, H_t = g_t H_{t-1} + β_t
  * k_t k_tᵀ                                                   (2506.05233)
  *
- * q and k are transformed rows. A causal query reads the state after its own key, others the state after all keys.
+ * q and k are transformed rows. A causal query reads the state after its key, other queries the state after all keys.
  * Backward stores the states of all steps and runs the recurrences in reverse. */
 #include <math.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static double scale_of(const work *w)
 
 /* ---- linear systems ---------------------------------------------------------------------------------------------- */
 
-/* Factorizes H + Λ = L Lᵀ (Cholesky). Without rounding every pivot is at least λ, because H is positive
+/* Factorizes H + Λ = L Lᵀ (Cholesky). Without rounding, every pivot is at least λ, because H is positive
  * semidefinite. */
 static void factorize(const work *w, const double *h)
 {

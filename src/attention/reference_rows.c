@@ -94,8 +94,8 @@ static void write_keys(const bo_reference_task *task, const double *array, size_
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* The parameters of one side, and the indices at which their gradients start. What is not given for the keys is that of
- * the queries, including gradients. */
+/* The parameters of one side, and the indices at which their gradients start. If a parameter is not given for the keys,
+ * that of the queries is used, including its gradient. */
 typedef struct side {
     bo_row_transform_type type;
     size_t dim, width;

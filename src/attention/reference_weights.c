@@ -1,5 +1,5 @@
-/* Kinds with weights in float64, pair by pair. Query i sees the keys j < end (all, or j <= i if causal). Those from
- * `window` on have explicit weights, earlier ones weights from features:
+/* Kinds with weights in float64, pair by pair. Query i sees the keys j < end (all, or j <= i if causal). Keys from
+ * `window` on have explicit weights, earlier keys have weights from features:
  *
  *     window    a_ij = mix exp(s q_i·k_j), or |s q_i·k_j|^p
  *     features  a_ij = exp(ℓ_i + e_ij) (z_i·z_j),   e_ij = ℓ_j + log input weight of j + log(g_{j+1} … g_i)
@@ -24,7 +24,7 @@ typedef struct work {
     double *input;             /* log of the input weight of each key */
     double *factor, *product;  /* of the current query: a_ij relative to exp(top) is factor * product */
     double *n, *dn;            /* numerator of the current query, then its output; gradient of the numerator */
-    double *dzq, *dzk;         /* gradients with log scales held fixed */
+    double *dzq, *dzk;         /* gradients for constant log scales */
     double *flow;              /* dL/d log(g_1 … g_j); its sum from t on is the gradient of log g_t */
     double *dinput;
     void *block; /* scratch memory of the map */
@@ -67,7 +67,7 @@ static bool is_hybrid(const bo_reference_task *task)
     return task->attention->traits & BO_TRAIT_FEATURES && task->attention->traits & BO_TRAIT_WINDOW;
 }
 
-/* Returns the log gate of token t. In the hybrid a gate below the limit leaves nothing. */
+/* Returns the log gate of token t. In the hybrid, a gate below the limit is 0. */
 static double log_gate(const bo_reference_task *task, size_t t)
 {
     if (!task->gate.at) return 0;
@@ -105,7 +105,7 @@ typedef struct query {
     size_t row, token, window, end; /* token: its position, if causal */
     double denominator;
     bool clamped; /* no gradient flows through the denominator */
-    bool zero;    /* the output is 0 for all inputs nearby */
+    bool zero;    /* the output is 0 in a neighborhood of the inputs */
 } query;
 
 static query query_of(const work *w, size_t row)
@@ -146,7 +146,7 @@ static double window_scores(const work *w, const query *at)
 }
 
 /* Writes e_ij to `factor` and z_i·z_j to `product` for the keys before the window. Gates are summed from the latest key
- * on, so that a strong one costs no precision. Returns R_i, or -INFINITY if there are no such keys. */
+ * on, so that a very small gate does not reduce precision. Returns R_i, or -INFINITY if there are no such keys. */
 static double feature_scores(const work *w, const query *at)
 {
     double top = w->task->attention->scaled || !at->window ? -INFINITY : 0, fade = 0;
@@ -167,7 +167,7 @@ static void exponentiate(const work *w, size_t first, size_t end, double top)
     for (size_t j = first; j < end; j++) w->factor[j] = w->factor[j] == -INFINITY ? 0 : exp(w->factor[j] - top);
 }
 
-/* Computes factors and products of the query. False: it sees nothing. */
+/* Computes factors and products of the query. False: it sees no keys. */
 static bool weigh(const work *w, const query *at)
 {
     double near = window_scores(w, at), far = -INFINITY, top = near;
@@ -175,7 +175,7 @@ static bool weigh(const work *w, const query *at)
         double running = feature_scores(w, at), sum = 0;
         exponentiate(w, 0, at->window, running);
         for (size_t j = 0; j < at->window; j++) sum += w->factor[j] * w->product[j];
-        /* sums of zero weight do not enter the maximum of the hybrid: their log scale is meaningless */
+        /* sums of zero weight are excluded from the maximum of the hybrid: their log scale has no meaning */
         if (!(is_hybrid(w->task) && sum == 0)) far = w->lq[at->row] + running;
         top = isnan(near) ? NAN : fmax(near, far);
         for (size_t j = 0; j < at->window; j++) w->factor[j] *= far > -INFINITY ? exp(far - top) : 0;

@@ -80,9 +80,9 @@ bool bo_ridge_finite(const bo_attention_ridge *work)
            work->kernels->finite(work->dim * work->dim, bo_ridge_h(work));
 }
 
-/* ---- work memory ------------------------------------------------------------------------------------------------- */
+/* ---- workspace --------------------------------------------------------------------------------------------------- */
 
-/* Allocates what only systems with a gate need. */
+/* Allocates memory that only systems with a gate use. */
 static void carve_solver(bo_attention_ridge *work, size_t sides, bo_carver *carver)
 {
     size_t chunk = work->chunk, dim = work->dim, width = bo_ridge_width(dim, 0);
@@ -259,7 +259,7 @@ static bo_ridge_sums ridge_sums_g(const bo_attention_ridge *work)
         .m = work->memory, .at = work->kt, .c = work->vb, .width = work->dim, .out_width = work->value_dim};
 }
 
-/* Processes bands of rows that see nearly the same keys. */
+/* Processes bands of rows with nearly the same visible keys. */
 void bo_ridge_product(const bo_attention_ridge *work, const bo_ridge_sums *sums, size_t count, const size_t *index,
                       const float *p, float *out, size_t ldo)
 {
@@ -319,7 +319,7 @@ static size_t memory_gradient(const bo_attention *attention)
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-/* Combines sums and maxima, which do not depend on the order in which tasks report. */
+/* Combines sums and maxima, which do not depend on the order of the tasks. */
 void bo_ridge_report(bo_solves *to, const bo_solves *from)
 {
     if (!to) return;
@@ -377,7 +377,7 @@ static void iterate_chunk(bo_attention_ridge *work, const outputs *out)
         }
 }
 
-/* Without a gate, the factor absorbs the chunk's keys while it solves for queries; here there are no queries. */
+/* Without a gate, the factor absorbs the chunk's keys while it solves for queries; this case has no queries. */
 void bo_ridge_absorb_keys(bo_attention_ridge *work)
 {
     bo_ridge_block block = work->block;
@@ -387,7 +387,7 @@ void bo_ridge_absorb_keys(bo_attention_ridge *work)
     bo_ridge_absorb(work);
 }
 
-/* Computes the outputs of the queries in work->q and absorbs the chunk's keys. False: numbers overflowed. */
+/* Computes the outputs of the queries in work->q and absorbs the chunk's keys. False: overflow. */
 static bool run_chunk(bo_attention_ridge *work, const outputs *out)
 {
     size_t group = work->attention->group;
@@ -461,7 +461,7 @@ static void forward(const bo_call *call, size_t sequence, size_t key_head, void 
         bo_note_stop(call);
         return;
     }
-    if (call->final && call->sequences[sequence].keys) /* a state that was only read does not change */
+    if (call->final && call->sequences[sequence].keys) /* a read-only state does not change */
         memcpy(bo_state_memory(attention, call->final[sequence], key_head), work.memory,
                bo_ridge_memory(attention) * sizeof(float));
     bo_ridge_report(call->in->solves, &work.solves);
@@ -492,8 +492,8 @@ static bo_token_rows token_at(const bo_attention_desc *d, const bo_attention_inp
                            .beta = {in->beta ? (float *)in->beta + at : NULL, 1}};
 }
 
-/* Sets the memory of a step: the state's, or a copy if it is only read, since the factor may be recomputed and even
- * tokens of zero write to it. With a gate, reading writes nothing. */
+/* Sets the memory of a step: the state, or a copy if it is only read, because the factor may be recomputed and even
+ * zero tokens write to it. With a gate, reading writes nothing. */
 static void step_memory(bo_attention_ridge *work, float *private_memory, float *memory, bool read_only)
 {
     work->memory = read_only && !work->gated ? private_memory : memory;

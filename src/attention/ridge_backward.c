@@ -30,7 +30,7 @@ typedef struct back_work {
     float *w;        /* chunk x wide */
     float *scores;   /* chunk x chunk */
     double *dlambda; /* dim */
-    bool gates;      /* gradients of gates are requested; the following members are set */
+    bool gates;      /* gradients of gates are requested; only then are the following members set */
     float *starts;   /* the memory before each chunk of a segment */
     double *passed;  /* sum of the terms from before gate t to after it: chunk */
     double *later;   /* sum of the terms from token j to after the chunk: chunk */
@@ -118,7 +118,7 @@ static void pull(back_work *work, size_t member, size_t first, float *to)
     bo_ridge_product(ridge, &sums, ridge->rows, ridge->active, work->douts, to, ridge->dim);
 }
 
-/* Computes the right-hand sides of x and of y for every query head. False: some number is not finite. */
+/* Computes the right-hand sides of x and of y for every query head. False: a value is NaN or infinite. */
 static bool load_sides(back_work *work, size_t first)
 {
     const bo_call *call = work->call;
@@ -136,7 +136,8 @@ static bool load_sides(back_work *work, size_t first)
     return true;
 }
 
-/* Processes a chunk with a gate. If one of x and y is solved directly, both are, with G dout recomputed in double. */
+/* Processes a chunk with a gate. If x or y is solved directly, both are solved directly, with G dout recomputed in
+ * double. */
 static void iterate_chunk(back_work *work, size_t first, size_t local)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -198,7 +199,7 @@ static bool replay(back_work *work, size_t first, size_t end)
 /* d log g_t is the sum of all terms that pass gate t, from a token j < t or from before the chunk to a query i >= t or
  * to after the chunk. Every term has g_t as a factor, so that the gradient of a closed gate is 0. */
 
-/* Adds the terms from before the chunk to after it, with R decayed, and from its tokens to after it. */
+/* Adds the terms from before the chunk to after it, with R decayed, and from the chunk's tokens to after it. */
 static void pass_through(back_work *work, const float *start)
 {
     const bo_attention_ridge *ridge = &work->ridge;
@@ -229,7 +230,7 @@ static void pass_within(back_work *work)
     }
 }
 
-/* Adds the terms from before the chunk to queries; x is already decayed. The pairs are overwritten: their transpose is
+/* Adds the terms from before the chunk to queries; x is already decayed. The pairs are overwritten; their transpose is
  * still available. */
 static void pass_from_start(back_work *work, const float *start, const float *x)
 {

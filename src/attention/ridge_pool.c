@@ -1,10 +1,10 @@
-/* Ridge attention that is not causal: all queries of a sequence read one pool of keys and values, its own or those of
+/* Ridge attention that is not causal: all queries of a sequence read one pool of keys and values, of the same or
  * another sequence. The sums and the products with them are computed in double.
  *
  *     H = Σ_j β_j k_j k_jᵀ        G = Σ_j β_j k_j v_jᵀ        W = (H + Λ)⁻¹ G        o = Wᵀq
  *
- * That is one Gram matrix, one Cholesky factor and one product per query. The gradients, with C = Σ q doutᵀ over the
- * queries and P = (H + Λ)⁻¹ C:
+ * This requires one Gram matrix, one Cholesky factor and one product per query. The gradients, with C = Σ q doutᵀ over
+ * the queries and P = (H + Λ)⁻¹ C:
  *
  *     dq = W dout        dG = P        dH = -W Pᵀ        dΛ = the diagonal of dH        R = [dG, dHᵀ]
  *     u = R [v, k]        w = Rᵀk        dβ = k·u        dk = β (u + w_k)        dv = β w_v
@@ -28,7 +28,7 @@ typedef struct pool_work {
     double *rows;          /* β k, k or q: chunk x dim */
     double *products;      /* outputs, dq or w: chunk x wide */
     double *weights;       /* W: dim x value_dim */
-    void *product_scratch; /* of the products */
+    void *product_scratch; /* scratch memory of the products */
     double *c, *r, *u;     /* backward: C, then P: dim x value_dim; R: dim x wide; chunk x dim */
     float *slope;          /* backward: gradients of transformed rows: chunk x dim */
     double *square;        /* backward: P Wᵀ: dim x dim */
@@ -98,7 +98,7 @@ static bo_rows query_rows(const pool_work *work, const float *array, size_t widt
                       work->key_head * attention->group + member);
 }
 
-/* Loads the chunk of queries that starts at `first`. False: some number is not finite. */
+/* Loads the chunk of queries that starts at `first`. False: a value is NaN or infinite. */
 static bool load_queries(pool_work *work, size_t member, size_t first, size_t rows)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -109,7 +109,7 @@ static bool load_queries(pool_work *work, size_t member, size_t first, size_t ro
 }
 
 /* Loads the chunk of keys and values that starts at `first`: k to work->rows, v and k to work->pairs, starting at the
- * given columns. False: some number is not finite. */
+ * given columns. False: a value is NaN or infinite. */
 static bool load_keys(pool_work *work, const bo_token_rows *at, size_t first, size_t rows, size_t of_v, size_t of_k)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -159,7 +159,7 @@ static bool rotate_chunk(pool_work *work, const bo_token_rows *at, size_t first,
     return true;
 }
 
-/* Passes the keys to `use`, chunk by chunk. False: canceled, or some number is not finite. */
+/* Passes the keys to `use`, chunk by chunk. False: canceled, or a value is NaN or infinite. */
 static bool each_chunk(pool_work *work, bool counted,
                        bool (*use)(pool_work *work, const bo_token_rows *at, size_t first, size_t rows))
 {
@@ -235,7 +235,7 @@ static void measure_weights(pool_work *work)
     }
 }
 
-/* Computes o = Wᵀq of a chunk. False: some number is not finite. */
+/* Computes o = Wᵀq of a chunk. False: a value is NaN or infinite. */
 static bool output_chunk(pool_work *work, size_t member, size_t first, size_t rows)
 {
     bo_attention_ridge *ridge = &work->ridge;
@@ -291,7 +291,7 @@ void bo_ridge_pool_forward(const bo_call *call, size_t sequence, size_t key_head
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Adds the chunk's queries to C and computes their gradients. False: some number is not finite. */
+/* Adds the chunk's queries to C and computes their gradients. False: a value is NaN or infinite. */
 static bool back_queries(pool_work *work, size_t member, size_t first, size_t rows)
 {
     const bo_call *call = work->call;

@@ -1,19 +1,19 @@
-/* Solvers of the systems of ridge attention: by a factor that is updated with each token, by conjugate gradients, or
- * directly one by one. */
+/* Solvers of the systems of ridge attention: a factor that is updated with each token, conjugate gradients, and direct
+ * solves. */
 #include <math.h>
 #include <string.h>
 #include "ridge.h"
 
 /* ---- the factor -------------------------------------------------------------------------------------------------- */
 
-/* The factor of H + Λ, which is updated by Givens rotations: recursive least squares by QR. It never subtracts and
- * therefore keeps double precision for any number of tokens. The rows of [U T] and a token √β [k v] are rotated into
- * each other until the token's first dim numbers are 0:
+/* The factor of H + Λ, which is updated by Givens rotations: recursive least squares by QR. It never subtracts, so
+ * double precision is preserved for any number of tokens. The rows of [U T] and a token √β [k v] are rotated into each
+ * other until the token's first dim numbers are 0:
  *
  *     UᵀU + β k kᵀ = U'ᵀU'        UᵀT + β k vᵀ = U'ᵀT'
  *
  * Tokens are processed in blocks, row by row: the lengths of a row after each token of the block are roots of sums of
- * squares, so that all rotations of a row are known at once. */
+ * squares, so that all rotations of a row are computed together. */
 
 /* Columns before the diagonal's group of LANES are not stored. */
 enum { LANES = 8 };
@@ -48,7 +48,7 @@ static double *row_at(bo_ridge_factor factor, size_t i)
 
 /* ---- from sums --------------------------------------------------------------------------------------------------- */
 
-/* Writes H + Λ and M, with the diagonal of H raised by a fraction of itself. */
+/* Writes H + Λ and M, with the diagonal of H increased by a fraction. */
 static void begin_rows(bo_ridge_factor factor, size_t values, const bo_ridge_exact *exact, const float *lambda,
                        double raise)
 {
@@ -75,8 +75,8 @@ static void eliminate(bo_ridge_factor factor, const bo_ridge_exact *exact, const
     }
 }
 
-/* Turns the rows from begin_rows into the factor. False: a pivot was less than that of Λ alone, which is impossible for
- * H >= 0. */
+/* Turns the rows from begin_rows into the factor. False: a pivot was less than the diagonal of Λ, which is impossible
+ * for H >= 0. */
 static bool factorize(bo_ridge_factor factor, const bo_ridge_exact *exact, const bo_kernels *kernels,
                       const float *lambda)
 {
@@ -136,7 +136,7 @@ void bo_ridge_factor_solve(bo_ridge_factor factor, double *x)
     }
 }
 
-/* Replaces x (dim x columns) by U⁻¹x, row by row from the last; spare is used for a row of -U. */
+/* Replaces x (dim x columns) by U⁻¹x, row by row from the last. scratch stores a row of -U. */
 static void back_substitute(bo_ridge_factor factor, const bo_kernels *kernels, size_t columns, double *x,
                             double *scratch)
 {
@@ -183,8 +183,8 @@ bo_ridge_block bo_ridge_block_make(size_t width, size_t sides, bo_carver *carver
     return block;
 }
 
-/* Computes c, s and z of row i for every token of the block. Returns the length of its first number afterwards. A token
- * that is 0 there leaves all bits of the row unchanged. Roots and quotients are computed in loops that compilers
+/* Computes c, s and z of row i for every token of the block. Returns the new diagonal element of the row. A token that
+ * is 0 in this column leaves all bits of the row unchanged. Roots and quotients are computed in loops that compilers
  * vectorize. */
 static double turn(const bo_ridge_block *block, size_t count, size_t i, double length)
 {
@@ -222,11 +222,11 @@ void bo_ridge_factor_update(bo_ridge_factor factor, const bo_kernels *kernels, c
 
 /* ---- conjugate gradients ----------------------------------------------------------------------------------------- */
 
-/* Conjugate gradients for all systems (H_i + Λ) x_i = q_i of a chunk at once: each row has its own steps, but the
- * products H_i p_i are matrix products. The preconditioner is the diagonal. The iteration starts at x = 0; its first
- * step is the best multiple of q / diagonal. The bits of a row do not depend on the other rows. */
+/* Conjugate gradients for all systems (H_i + Λ) x_i = q_i of a chunk together: step sizes are per row, but the products
+ * H_i p_i are matrix products. The preconditioner is the diagonal. The iteration starts at x = 0; its first step is the
+ * best multiple of q / diagonal. The bits of a row do not depend on the other rows. */
 
-static const double min_diagonal = 1e-30; /* its inverse is still a float */
+static const double min_diagonal = 1e-30; /* its inverse is finite in float */
 
 /* Factor of the tolerance by which rounding may increase the true residual over that of the recurrence. */
 enum { SLACK = 10 };
@@ -304,8 +304,8 @@ static bool step_row(bo_attention_ridge *work, size_t s, float *x)
     return true;
 }
 
-/* Computes the residual of x, |(H + Λ)x - q| / |q|, which differs from that of the recurrence by rounding. A row that
- * has not converged is marked in `left`, and so are those still `active`. */
+/* Computes the residual of x, |(H + Λ)x - q| / |q|, which differs from the recurrence by rounding. Rows that have not
+ * converged are marked in `left`, including those still `active`. */
 static void check(bo_attention_ridge *work, size_t active, const float *q, const float *x, bool *left)
 {
     size_t dim = work->dim;
@@ -348,7 +348,7 @@ void bo_ridge_iterate(bo_attention_ridge *work, size_t side, const float *q, flo
 
 /* Systems with a gate for which conjugate gradients do not converge, because H + Λ is too ill-conditioned for float32:
  * H_i and G_i of the row are computed in double from the start of the chunk, and H_i + Λ is factored again. The bits of
- * a row do not depend on which other rows are solved this way. */
+ * a row do not depend on which other rows are solved directly. */
 
 bo_ridge_exact bo_ridge_exact_make(size_t dim, size_t values, bo_carver *carver)
 {

@@ -1,5 +1,5 @@
 /* The transform of a row of q or k before its features: unit norm and σ (RFA; without σ also GLA, DELTA, RIDGE), M
- * (DARK, HYBRID with a rank), W and b (learned maps), none (the others). */
+ * (DARK, HYBRID with a rank), W and b (learned maps), or none. */
 #ifndef BO_ATTENTION_ROW_TRANSFORM_H
 #define BO_ATTENTION_ROW_TRANSFORM_H
 
@@ -8,7 +8,7 @@
 
 typedef enum bo_role { BO_OF_QUERIES = 0, BO_OF_KEYS = 1 } bo_role;
 
-/* e: a zero row stays zero. */
+/* The e of x / (|x| + e): a zero row stays zero. */
 #define BO_NORM_EPSILON 1e-3
 
 /* The matrix and the bias of one side. */
@@ -31,11 +31,11 @@ typedef struct bo_row_transform {
     bo_affine sides[2]; /* of queries, of keys */
 } bo_row_transform;
 
-/* Creates the transform of one key head; transposes are allocated from the carver. With a carver that only counts,
- * nothing is read. */
+/* Creates the transform of one key head; transposes are allocated from the carver. With a counting carver, nothing is
+ * read. */
 bo_row_transform bo_row_transform_make(const bo_attention *attention, const bo_attention_inputs *in, size_t key_head,
                                        bo_carver *carver);
-/* True if there is no transform: gradients of t are those of the rows. */
+/* True if there is no transform: gradients of t are gradients of the rows. */
 static inline bool bo_row_transform_is_none(const bo_row_transform *transform)
 {
     return transform->type == BO_ROW_TRANSFORM_NONE;

@@ -1,8 +1,7 @@
-/* Gates, segments and rows of engines with a memory of fixed size: segments.h. */
+/* Gates, segments and rows of engines with fixed-size memory: segments.h. */
 #include "segments.h"
 
-/* Smaller log gates are replaced by this: sums of them would lose precision in double, and nothing remains of the past
- * anyway. */
+/* Minimum log gate: sums of smaller log gates lose precision in double, and the past has no weight in both cases. */
 static const float min_log_gate = -1e8f;
 
 float bo_log_gate(const float *log_gate)
@@ -11,7 +10,7 @@ float bo_log_gate(const float *log_gate)
     return *log_gate > min_log_gate ? *log_gate : min_log_gate;
 }
 
-/* Returns about √(chunks) chunks, so that the tape holds about as many states as backward recomputes at a time. */
+/* Returns about √(chunks) chunks, so that the tape stores about as many states as backward recomputes per segment. */
 size_t bo_segment(size_t chunk, size_t tokens)
 {
     size_t chunks = (tokens + chunk - 1) / chunk, side = 1;

@@ -33,7 +33,7 @@ bo_kv_cache bo_softmax_carve_cache(const bo_attention *attention, size_t ring, b
     return kept;
 }
 
-/* With a window, `span` queries see at most the window before the last of them. */
+/* With a window, `span` queries see at most window + span positions. */
 bo_kv_cache bo_softmax_carve_keys(const bo_attention *attention, size_t longest, size_t span, bo_carver *carver)
 {
     const bo_attention_desc *desc = &attention->desc;
@@ -235,14 +235,15 @@ static size_t visible_begin(const bo_softmax_tile *tile, size_t row)
     return tile->causal && tile->window && end > tile->window ? end - tile->window : 0;
 }
 
-/* Some rows of a tile, and the columns of a piece that at least one of them sees: positions low … high - 1. */
+/* Some rows of a tile, and the columns of a piece that are visible to at least one of the rows: positions low … high -
+ * 1. */
 typedef struct block {
     size_t row, rows, low, high;
     const float *keys; /* same layout as in a piece */
     size_t skipped;    /* columns of the piece before low */
 } block;
 
-/* Fewer rows if the visible range ends within the piece, so that fewer invisible scores are computed. */
+/* Fewer rows per block if the visible range ends within the piece, so that fewer invisible scores are computed. */
 enum { EDGE_ROWS = BO_SIZE(16, 2) };
 
 /* False: no row sees any position. */
@@ -267,12 +268,12 @@ static void score(const bo_softmax_tile *tile, const block *b)
                 b->keys, BO_PANEL, false, tile->scores, BO_PANEL);
 }
 
-/* The columns of a block that one row sees: from … from + count - 1. */
+/* The visible columns of one row in a block: from … from + count - 1. */
 typedef struct span {
     size_t from, count;
 } span;
 
-/* Sets the entries of `x` that the row does not see to 0. */
+/* Sets the invisible entries of `x` to 0. */
 static span visible_span(const bo_softmax_tile *tile, const block *b, size_t i, float *x)
 {
     size_t width = b->high - b->low;
@@ -371,7 +372,7 @@ void bo_softmax_add(const bo_softmax_tile *tile, const bo_kv_cache *kept, size_t
     bo_kv_piece piece;
     for (size_t at = first; at < end; at += piece.count) {
         piece = bo_kv_cache_piece(kept, at, end);
-        if (kept->packed && piece.offset == 0) { /* so do all that follow */
+        if (kept->packed && piece.offset == 0) { /* all later pieces also start at slot 0 */
             add_packed(tile, kept, at, end);
             return;
         }
@@ -411,7 +412,7 @@ bo_softmax_gradient bo_softmax_carve_gradient(const bo_attention *attention, bo_
     return gradient;
 }
 
-/* Replaces scores by weights P, and slopes, which hold dO·v, by dS = P (dO·v - δ). */
+/* Replaces scores by weights P, and dscores, which contain dO·v, by dS = P (dO·v - δ). */
 static void finish_dscores(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient, const block *b)
 {
     for (size_t i = 0; i < b->rows; i++) {
@@ -474,7 +475,7 @@ static void pack_tile(const bo_softmax_tile *tile, const bo_softmax_gradient *gr
     }
 }
 
-/* The gradients through the keys of a packed panel, from its first slot on. */
+/* Adds the gradients through the keys of a packed panel, from its first slot on. */
 static void add_packed_slope(const bo_softmax_tile *tile, const bo_softmax_gradient *gradient, const bo_kv_cache *kept,
                              size_t at, const bo_kv_piece *piece, bo_rows dk, bo_rows dv)
 {

@@ -1,11 +1,11 @@
-/* The layout of a state: a header, then for each key head its sums and its kept keys. */
+/* The layout of a state: a header, then for each key head its sums and its cached keys. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "enums.h"
 #include "kv_cache.h"
 
-/* More than any sequence has; sums of tokens cannot overflow. */
+/* More than the tokens of any sequence; sums of token counts cannot overflow. */
 #define MAX_TOKENS ((uint64_t)1 << 56)
 
 enum { MAGIC = 0x53416f42, VERSION = 1 }; /* "BoAS" */
@@ -90,7 +90,7 @@ void bo_attention_state_start(const bo_attention *attention, void *prefix)
         *bo_state_sums(attention, prefix, h).log_scale = -INFINITY;
 }
 
-/* A state in the memory of the GPU. */
+/* Initializes a state in GPU memory. */
 static bo_status init_on_gpu(bo_context *context, const bo_attention *attention, void *state)
 {
     bo_device *device = bo_device_of(context);
@@ -186,9 +186,9 @@ static bo_status check_sums(bo_context *context, const bo_attention *attention, 
     return BO_OK;
 }
 
-/* The arrays of state_get and state_set, as they are in the state. */
+/* The arrays of state_get and state_set in the state. */
 typedef struct contents {
-    float *s, *z, *log_scale; /* log_scale NULL: there is none */
+    float *s, *z, *log_scale; /* log_scale NULL: no log scale */
     size_t s_floats, z_floats;
 } contents;
 
@@ -205,7 +205,7 @@ static contents contents_of(const bo_attention *attention, void *state, size_t k
         .s = memory, .z = memory + bo_padded(floats), .s_floats = floats, .z_floats = second ? second(attention) : 0};
 }
 
-/* True if sums and kept keys are finite. What an engine derives from them, such as a factor, is not looked at. */
+/* True if sums and cached keys are finite. Data that an engine derives from them, such as a factor, is not checked. */
 static bool is_finite(const bo_attention *attention, void *state, size_t key_head)
 {
     const bo_kernels *kernels = attention->kernels;
@@ -215,7 +215,7 @@ static bool is_finite(const bo_attention *attention, void *state, size_t key_hea
            kernels->finite(attention->kept_bytes / sizeof *kept, kept);
 }
 
-/* The same for the slots of the first `tokens` tokens. The last panel of keys may have free slots. */
+/* The same for the slots of the first `tokens` tokens. The last panel of keys may have empty slots. */
 static bool are_slots_finite(const bo_attention *attention, const void *state, size_t key_head, size_t tokens)
 {
     const bo_kernels *kernels = attention->kernels;
@@ -237,7 +237,7 @@ bo_status bo_state_check_stored(bo_context *context, const bo_attention *attenti
     const size_t tokens = (size_t)bo_attention_state_tokens(state);
     for (size_t h = 0; h < attention->desc.key_heads; h++)
         if (!are_slots_finite(attention, state, h, tokens))
-            return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a number that is not finite", h);
+            return bo_fail(context, BO_INVALID, "state: damaged: key head %zu contains NaN or infinity", h);
     return BO_OK;
 }
 
@@ -247,7 +247,7 @@ bo_status bo_attention_state_check(bo_context *context, const bo_attention *atte
     BO_TRY(bo_state_check(context, attention, state));
     for (size_t h = 0; h < attention->desc.key_heads; h++)
         if (!is_finite(attention, (void *)state, h))
-            return bo_fail(context, BO_INVALID, "state: damaged: key head %zu has a number that is not finite", h);
+            return bo_fail(context, BO_INVALID, "state: damaged: key head %zu contains NaN or infinity", h);
     for (size_t h = 0; attention->cached_gates && h < attention->desc.key_heads; h++)
         for (size_t i = 0; i < attention->cached_gates; i++)
             if (bo_cached_gates(attention, state, h)[i] > 0)
@@ -278,14 +278,14 @@ bo_status bo_attention_state_set(bo_context *context, const bo_attention *attent
     contents stored = contents_of(attention, state, key_head);
     if (!z == (stored.z_floats > 0)) return bo_fail(context, BO_INVALID, "state: z is %sNULL", z ? "not " : "");
     if (!kernels->finite(stored.s_floats, s) || (z && !kernels->finite(stored.z_floats, z)))
-        return bo_fail(context, BO_NUMERIC, "state: s or z contains a number that is not finite");
+        return bo_fail(context, BO_NUMERIC, "state: s or z contains NaN or infinity");
     if (!attention->scaled && log_scale != 0)
         return bo_fail(context, BO_INVALID, "state: these features have no log scale; log_scale must be 0, found %g",
                        log_scale);
     if (isnan(log_scale) || log_scale > 1e30)
         return bo_fail(context, BO_INVALID, "state: log_scale must be finite or -INFINITY, found %g", log_scale);
     bool nothing = isinf((float)log_scale); /* exp(-∞) s is 0 for every s */
-    /* data that the engine derived is no longer valid */
+    /* derived data of the engine is no longer valid */
     if (attention->engine->memory) memset(stored.s, 0, attention->sums_bytes);
     if (stored.log_scale) *stored.log_scale = (float)log_scale;
     for (size_t i = 0; i < stored.s_floats; i++) stored.s[i] = nothing ? 0 : s[i];

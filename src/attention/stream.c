@@ -3,7 +3,7 @@
 #include "stream.h"
 #include "linear.h"
 
-/* Returns one log gate per key: those given or, with gate FIXED, the same for all. at NULL: no gate. */
+/* Returns one log gate per key: the given log gates or, with gate FIXED, the same for all keys. at NULL: no gate. */
 static bo_rows gates_of(const bo_call *call, size_t sequence, size_t key_head)
 {
     const bo_attention *attention = call->attention;
@@ -35,13 +35,13 @@ static float gate_of_row(const bo_key_stream *stream, size_t row)
     return stream->early_gate ? stream->early_gate[row - (stream->delay - stream->early)] : *stream->gate.at;
 }
 
-/* Computes the weights with which `keys` keys enter the sums, the first as row `first`: the sum of the log gates of the
- * tokens after a key, up to the token with which it enters, as a difference of sums from the first key on. */
+/* Computes the log weights with which `keys` keys enter the sums, the first as row `first`: the sum of the log gates of
+ * the tokens after a key, up to the token with which it enters, as a difference of prefix sums. */
 static void find_entries(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t keys,
                          double *entry)
 {
     double sum = 0;
-    size_t wiped = 0; /* the latest gate that leaves nothing */
+    size_t wiped = 0; /* the latest gate that clears the sums */
     for (size_t x = 0; x < stream->delay + keys; x++) {
         float gate = gate_of_row(stream, first + x);
         if (x > 0 && gate < BO_MIN_LOG_GATE) wiped = x;

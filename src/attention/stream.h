@@ -1,6 +1,6 @@
 /* The keys of a sequence in the order in which the sums absorb them: immediately or, in the hybrid, when a key leaves
- * the window. Row j of the stream is absorbed with token j. With a delay it is token j - delay of the call; before that
- * come the keys of the initial state, and before those absent rows.
+ * the window. Row j of the stream is absorbed with token j. With a delay, row j is token j - delay of the call. Earlier
+ * rows are the keys of the initial state, and rows before these are absent.
  *
  * Gates are not delayed: token t multiplies the sums by g_t. Key j, which enters with token t = j + delay, must have
  * the weight g_{j+1} … g_t (times its input weight), so that later gates complete the product. */
@@ -11,7 +11,7 @@
 
 typedef struct bo_key_stream {
     bo_rows k, v;                   /* token 0 of the call is row `delay` */
-    bo_rows gate;                   /* log gates of the tokens of the call; at NULL: there is no gate */
+    bo_rows gate;                   /* log gates of the tokens of the call; at NULL: no gate */
     size_t delay, early;            /* early <= delay */
     const float *early_k, *early_v; /* rows delay - early … delay - 1: early x dim, early x value_dim */
     const float *early_gate;        /* log gates of these tokens, `early` numbers; NULL with gate FIXED or none */
@@ -26,17 +26,17 @@ typedef struct bo_key_rows {
     const float *k, *v;
     size_t ldk, ldv;
     const float *gate;   /* log gates of the tokens first, first + 1, …, also of absent rows; NULL: none */
-    const double *entry; /* with a delay and a gate: log of the weight with which each key enters the sums; else NULL */
+    const double *entry; /* with a delay and a gate: log weight with which each key enters the sums; else NULL */
     size_t gate_stride;
 } bo_key_rows;
 
 /* Returns the rows in place or, if they are not contiguous, copies in the buffers (rows x dim, rows x value_dim). The
- * buffer `entry` has one number per row; it is used only with a delay and a gate. */
+ * buffer `entry` has one double per row and is used only with a delay and a gate. */
 bo_key_rows bo_stream_load(const bo_attention *attention, const bo_key_stream *stream, size_t first, size_t rows,
                            float *k, float *v, double *entry);
 
-/* With a delay, a log gate below this leaves nothing of the sums, and keys before it never enter them. Sums of gates
- * are then small enough for differences in double. */
+/* With a delay, a log gate below this limit clears the sums, and keys before it never enter them. Sums of gates are
+ * then small enough for differences in double. */
 #define BO_MIN_LOG_GATE (-1e5f)
 /* The log weight of a key that does not enter the sums. Finite: it is added to other exponents. */
 #define BO_NO_ENTRY (-1e30)

@@ -1,4 +1,4 @@
-/* Work memory of calls: work.h. */
+/* Workspace of calls: work.h. */
 #include "work.h"
 
 void *bo_work_alloc(bo_context *context, bo_work *work, size_t count, size_t size, const char *what)

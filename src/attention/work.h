@@ -1,18 +1,18 @@
-/* Work memory of a call: taken from memory that the caller provides, so that the call does not allocate, or
- * allocated. */
+/* The workspace of a call: a stack allocator in the caller's memory, so that the call does not allocate, or the
+ * heap. */
 #ifndef BO_ATTENTION_WORK_H
 #define BO_ATTENTION_WORK_H
 
 #include "internal.h"
 
-/* Returns the bytes that a piece occupies. */
+/* Returns the bytes of a piece. */
 static inline size_t bo_work_bytes(size_t count, size_t size)
 {
     return bo_padded_bytes(count * size);
 }
 
-/* Returns count * size bytes, aligned to 64, not initialized. They are allocated if work is NULL or has too little
- * left. NULL: out of memory; the context has the error. */
+/* Returns count * size bytes, aligned to 64, not initialized. They are allocated on the heap if work is NULL or has too
+ * few bytes left. NULL: out of memory; the context has the error. */
 void *bo_work_alloc(bo_context *context, bo_work *work, size_t count, size_t size, const char *what);
 /* Pieces must be returned in the reverse order of bo_work_alloc; NULL is allowed. */
 void bo_work_free(bo_work *work, void *piece);

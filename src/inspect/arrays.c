@@ -1,4 +1,4 @@
-/* Arrays inside a model, passed to the caller. */
+/* Passes arrays inside a model to the caller. */
 #include <string.h>
 #include "internal.h"
 
@@ -10,7 +10,7 @@ static bo_status send_array(bo_inspection_run *in, bo_inspect_array_kind kind, s
     return bo_fail(in->context, BO_CANCELED, "inspect: stopped by the receiver of arrays");
 }
 
-/* Gives (windows, tokens, heads, dim) as (windows, heads, tokens, dim). room: as many floats. */
+/* Sends (windows, tokens, heads, dim) as (windows, heads, tokens, dim). buffer: the same number of floats. */
 static bo_status send_heads(bo_inspection_run *in, bo_inspect_array_kind kind, size_t heads, size_t dim,
                             const float *values, float *buffer)
 {

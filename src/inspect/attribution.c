@@ -1,7 +1,7 @@
-/* Attribution: what each head adds to the residual stream, and directly to the logit of the next token.
+/* Attribution: the contribution of each head to the residual stream and, directly, to the logit of the next token.
  *
- * The final norm is x γ / σ(x) (layer norm: of x minus its mean). With σ of the whole stream, logits are a linear
- * function of the stream, and so the sum of what its summands contribute (Elhage et al. 2021). */
+ * The final norm is x γ / σ(x) (layer norm: of x minus its mean). With σ of the full stream, logits are a linear
+ * function of the stream and therefore the sum of the contributions of its summands (Elhage et al. 2021). */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"
@@ -34,7 +34,7 @@ static double norm_scale(bo_norm norm, double epsilon, size_t count, const float
 static void turn_into_directions(const bo_inspection_run *in, const float *matrix, float *stream)
 {
     const size_t width = in->d->width, tokens = in->arrays.tokens, rows = in->arrays.windows * tokens;
-    const bo_block *last = bo_model_block(in->d, in->d->layers - 1); /* the final norm is of its kind */
+    const bo_block *last = bo_model_block(in->d, in->d->layers - 1); /* the final norm has the same kind */
     for (size_t t = 0; t < rows; t++) {
         float *row = stream + t * width;
         if (t % tokens == tokens - 1) {
@@ -72,7 +72,7 @@ typedef struct adding {
     const bo_layer_weights *weights;
     size_t rows, columns; /* columns: heads x value_dim */
     float *outputs;       /* W_O: width x columns */
-    float *z;             /* outputs of the heads with all factors that depend on the token: rows x columns */
+    float *z;             /* outputs of the heads with all token-dependent factors: rows x columns */
     float *stream;        /* rows x width */
     float *wide;          /* rows x columns, or rows x width */
 } adding;
@@ -166,7 +166,7 @@ static double center(size_t rows, size_t columns, float *x)
     return squares;
 }
 
-/* The share of the centered stream in the subspace of each head. */
+/* Computes the share of the centered stream in the subspace of each head. */
 static bo_status share_of_subspaces(const adding *a)
 {
     const bo_layer_weights *w = a->weights;

@@ -1,4 +1,4 @@
-/* Replacements of softmax attention: which ones are tried, and which one is recommended. */
+/* Replacements of softmax attention: the tested candidates, and the recommendation. */
 #include <math.h>
 #include <stdio.h>
 #include "internal.h"
@@ -20,7 +20,7 @@ static const map maps[BO_MAPS] = {
     [BO_MAP_DARK] = {"dark", "dark", BO_PROPOSAL_NONE, true},
     [BO_MAP_RFA] = {"rfa", "rfa", BO_PROPOSAL_NONE, false},
 };
-/* The maps that are tried behind a window. */
+/* The maps that are tested with a window. */
 static const bo_map hybrid_maps[] = {BO_MAP_FAVOR, BO_MAP_GAUSSIAN};
 enum {
     HYBRID_MAPS = sizeof hybrid_maps / sizeof *hybrid_maps,
@@ -149,8 +149,8 @@ bo_status bo_candidate_fit(bo_context *context, bo_attention *attention, const b
 
 /* ---- recommendations --------------------------------------------------------------------------------------------- */
 
-/* True if a is better than b: a candidate that reaches the target with the smallest state, otherwise that of the
- * smallest error. */
+/* True if a is better than b: candidates that reach the target come first, ordered by state size; the others are
+ * ordered by error. */
 static bool better(double target, const bo_inspect_candidate *a, double error_a, const bo_inspect_candidate *b,
                    double error_b)
 {
@@ -161,8 +161,8 @@ static bool better(double target, const bo_inspect_candidate *a, double error_a,
     return error_a < error_b;
 }
 
-/* The best candidate for a head with these errors. NULL: for the model, among those with features: a window alone
- * forgets what is before it, which errors on texts of one length do not show. */
+/* Returns the best candidate for a head with these errors. NULL: the best for the model among candidates with features,
+ * because a window without features forgets earlier tokens, which errors on texts of one length do not show. */
 static size_t best_of(const bo_inspection_builder *report, const double *errors)
 {
     size_t best = 0;
@@ -176,7 +176,7 @@ static size_t best_of(const bo_inspection_builder *report, const double *errors)
     return best;
 }
 
-/* The root mean square over the heads of some layers; NAN if none has this error. */
+/* Returns the root mean square over the heads of some layers; NAN if no head has this error. */
 static double error_of_layers(const bo_inspection_builder *report, size_t first, size_t end, size_t candidate)
 {
     double squares = 0, count = 0;

@@ -21,7 +21,7 @@ static void factors_free(factors *f)
     *f = (factors){0};
 }
 
-/* a: overwritten. The caller must free *out, also after failure. */
+/* Overwrites a. The caller must free *out, also on failure. */
 static bo_status factor(bo_context *context, size_t n, size_t m, double *a, factors *out)
 {
     static const char what[] = "singular values of a head";
@@ -139,7 +139,7 @@ static bo_status analyze_qk(bo_inspection_run *in, const bo_layer_weights *w, si
     return status;
 }
 
-/* Factors W_OV. room: two matrices of value_dim x width. */
+/* Factors W_OV. workspace: two matrices of value_dim x width. */
 static bo_status factor_ov(bo_context *context, const bo_layer_weights *w, size_t head, double *workspace,
                            factors *left, factors *core)
 {
@@ -184,7 +184,7 @@ bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t 
     return status;
 }
 
-/* ---- the whole vocabulary ---------------------------------------------------------------------------------------- */
+/* ---- the vocabulary ---------------------------------------------------------------------------------------------- */
 
 /* Computes E = Σ_v e_v (u_v - ū)ᵀ (width x width) over the vocabulary, with rows e of the embedding and u of the output
  * matrix: the nonzero eigenvalues of U W_OV Eᵀ, with the mean of each column of logits subtracted, are those of W_V E
@@ -211,7 +211,7 @@ static bo_status vocabulary_of(bo_inspection_run *in, double **out)
     return status;
 }
 
-/* room: 2 value_dim x width, value_dim x value_dim */
+/* workspace: 2 value_dim x width, value_dim x value_dim */
 static bo_status analyze_copying(bo_inspection_run *in, const bo_layer_weights *w, size_t head,
                                  const double *vocabulary, double *workspace, double *out)
 {

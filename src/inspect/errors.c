@@ -14,7 +14,7 @@ bo_status bo_errors_begin(bo_inspection_run *in, size_t layer)
     return BO_OK;
 }
 
-/* The windows that a layer is measured on. */
+/* The windows on which a layer is measured. */
 typedef struct measuring {
     bo_inspection_run *in;
     bo_attention_shape fit, shape;
@@ -62,7 +62,7 @@ static void measuring_free(const measuring *m)
     bo_free(m->m);
 }
 
-/* The output of softmax attention: that of the layer, or computed if the layer has another kind. */
+/* Finds the output of softmax attention: the output of the layer, or computed for other kinds. */
 static bo_status find_exact(measuring *m)
 {
     const bo_layer_arrays *x = &m->in->arrays;
@@ -86,7 +86,7 @@ static bo_status find_exact(measuring *m)
     return status;
 }
 
-/* Without a whitening, M is the identity in the whole layer. */
+/* If whitening fails, M is the identity for the layer. */
 static bo_status find_whitening(measuring *m)
 {
     const bo_attention_desc *a = m->in->arrays.attention;
@@ -98,7 +98,7 @@ static bo_status find_whitening(measuring *m)
         bo_attention_whiten_arrays(m->in->context, attention, &m->fit, m->fit_q, m->fit_k, 0, m->m);
     bo_attention_destroy(attention);
     if (status != BO_NUMERIC) return status;
-    bo_context_forget_error(m->in->context); /* a head with constant q and k, such as one that was removed */
+    bo_context_forget_error(m->in->context); /* a head with constant q and k, such as a removed head */
     for (size_t i = 0; i < a->key_heads * a->dim * a->dim; i++) m->m[i] = i % (a->dim * a->dim) % (a->dim + 1) == 0;
     return BO_OK;
 }
@@ -128,7 +128,7 @@ static void add_squares(const measuring *m, const float *out, double *sums, size
     }
 }
 
-/* Numbers that overflow are an infinite error, not a failure. */
+/* Overflow is an infinite error, not a failure. */
 static bo_status measure_candidate(const measuring *m, size_t index)
 {
     bo_inspection_builder *report = m->in->report;

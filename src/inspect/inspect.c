@@ -1,4 +1,4 @@
-/* Inspection: settings, the passes over a text and over repeated tokens, and the report. */
+/* Inspection: settings, passes over a text and over repeated tokens, and the report. */
 #include <math.h>
 #include "../nn/enums.h"
 #include "../model/enums.h"
@@ -115,7 +115,7 @@ bool bo_has_circuits(const bo_model *model)
 static bo_status check_model(bo_context *context, const bo_model *model)
 {
     if (model->desc.task != BO_MODEL_TASK_LANGUAGE)
-        return bo_fail(context, BO_INVALID, "inspect: expected a language model, found one of task %s",
+        return bo_fail(context, BO_INVALID, "inspect: expected a language model, found a model of task %s",
                        bo_model_task_name(model->desc.task));
     for (size_t i = 0; i < model->desc.layers; i++)
         if (bo_model_block(&model->desc, i)->mixer != BO_MIXER_ATTENTION)
@@ -137,10 +137,10 @@ static bo_status resolve_parts(bo_inspection_run *in)
     if (!in->count && (d->parts & OF_TEXT || d->receive))
         return bo_fail(in->context, BO_INVALID, "inspect: statistics, errors, attribution and arrays need a text");
     if (d->parts & OF_WEIGHTS && !bo_has_circuits(in->model))
-        return bo_fail(in->context, BO_UNSUPPORTED, "inspect: circuits and attribution of a model %s are not supported",
-                       in->d->parametrization == BO_PARAMETRIZATION_UNIT
-                           ? "with unit scaling"
-                           : "whose adapters are not merged (bo_model_merge)");
+        return bo_fail(
+            in->context, BO_UNSUPPORTED, "inspect: circuits and attribution are not supported for a model %s",
+            in->d->parametrization == BO_PARAMETRIZATION_UNIT ? "with unit scaling"
+                                                              : "whose adapters are not merged (bo_model_merge)");
     return BO_OK;
 }
 

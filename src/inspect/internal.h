@@ -15,15 +15,15 @@
 #include "../model/capture.h"
 #include "../nn/nn.h"
 
-/* Memory of a report: blocks that are freed together. */
+/* Memory of a report: a list of blocks that are freed together. */
 typedef struct bo_inspection_block {
     struct bo_inspection_block *next;
     void *memory;
 } bo_inspection_block;
 
-/* A report, and its arrays as they are filled in. */
+/* A report under construction, and its writable arrays. */
 typedef struct bo_inspection_builder {
-    bo_inspection out; /* first, so that bo_inspection_destroy() finds the rest */
+    bo_inspection out; /* first member, so that bo_inspection_destroy() can access the others */
     bo_layer_report *layers;
     bo_head_report **heads; /* by layer */
     bo_inspect_candidate *candidates;
@@ -33,11 +33,11 @@ typedef struct bo_inspection_builder {
 /* Allocates zeroed memory that is freed with the report. NULL: out of memory. */
 void *bo_inspection_alloc(bo_context *context, bo_inspection_builder *report, size_t count, size_t size);
 
-/* Sums over the windows that were read, of one layer. */
+/* Sums over the windows of one layer. */
 typedef struct bo_layer_sums {
     /* STATISTICS: sums of x and x xᵀ; one per query head, one per key head */
     bo_second_moments *queries, *keys;
-    double rows; /* tokens added to these */
+    double rows; /* tokens added to the sums */
     /* BEHAVIOR: per query head */
     struct bo_pattern_sums *patterns, *repeated;
     /* ERRORS: squares, per head and candidate; squares of the softmax output, per head */
@@ -82,10 +82,10 @@ static inline const bo_attention_desc *bo_inspection_attention(const bo_inspecti
     return bo_attention_describe(bo_model_attention(in->model, layer));
 }
 
-/* s of exp(s q·k): that of the kind, or 1/√dim. */
+/* Returns s of exp(s q·k): the scale of the kind, or 1/√dim. */
 double bo_inspection_scale(const bo_attention_desc *attention);
 
-/* True if the weights of a model are what its heads multiply by: not with unit scaling or separate adapters. */
+/* True if heads multiply by the weights as stored: false with unit scaling or separate adapters. */
 bool bo_has_circuits(const bo_model *model);
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -100,20 +100,20 @@ typedef struct bo_layer_weights {
     /* norms that depend on the token: RMSNorm of the output of each head, norm of the summand */
     bool output_norm, summand_norm;
     double *o_plain; /* as o, without the norm of the summand; NULL: there is none */
-    double *o_bias;  /* width: the bias of the summand before its norm; NULL: none or not needed */
+    double *o_bias;  /* width: the bias of the summand before its norm; NULL: none or not required */
     bo_norm norm;
     double epsilon;
 } bo_layer_weights;
 
-/* The caller must free *out, also after failure. */
+/* The caller must free *out, also on failure. */
 bo_status bo_layer_weights_read(bo_context *context, const bo_model *model, size_t layer, bo_layer_weights *out);
 void bo_layer_weights_free(bo_layer_weights *weights);
-/* Reads a weight in double, times its factor in the parametrization. *out: count numbers, or NULL if the model does not
- * have it. */
+/* Reads a weight in double, times its factor in the parametrization. *out: count doubles, or NULL if the model does not
+ * have the weight. */
 bo_status bo_weight_read(bo_context *context, const bo_model *model, const char *name, size_t count, double **out);
 /* The matrix of the logits with the gain of the final norm (vocab x width, float), times the factors of the logits. */
 bo_status bo_output_matrix(bo_context *context, const bo_model *model, float **out);
-/* Subtracts the mean of the rows: of the output matrix, this turns logits into logits minus the mean logit. */
+/* Subtracts the mean of the rows. For the output matrix, logits become logits minus the mean logit. */
 bo_status bo_subtract_mean_row(bo_context *context, size_t rows, size_t width, float *matrix);
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
@@ -123,15 +123,15 @@ bo_status bo_statistics_add(bo_inspection_run *in);
 bo_status bo_statistics_finish(bo_inspection_run *in, size_t layer);
 
 typedef struct bo_pattern_sums {
-    double entropy, share, several;               /* `several`: queries that see at least two keys */
-    double previous, self, first, later, queries; /* `later`: queries after the first */
+    double entropy, share, several;               /* several: queries that see at least two keys */
+    double previous, self, first, later, queries; /* later: queries after the first */
     double induction, uniform, occurred;
     double copy, copies; /* attention of a second copy */
 } bo_pattern_sums;
 /* True if the kind has weights exp(s q·k), or estimates them. */
 bool bo_has_pattern(const bo_attention_desc *attention);
 bo_status bo_patterns_begin(bo_inspection_run *in, size_t layer);
-/* ids: those of the batch. period: length of a copy if the tokens are repeated once; 0: a text. */
+/* ids: tokens of the batch. period: length of a copy if the tokens are repeated once; 0: text. */
 bo_status bo_patterns_add(bo_inspection_run *in, const int32_t *ids, size_t period);
 void bo_patterns_finish(bo_inspection_run *in, size_t layer);
 /* Computes the attention of a head in a window: tokens x tokens, rows sum to 1. m: the M of its key head (rank x dim),
@@ -146,7 +146,7 @@ bo_status bo_circuits(bo_inspection_run *in);
 bo_status bo_write_basis(bo_context *context, const bo_layer_weights *w, size_t head, double *basis, size_t *rank);
 
 bo_status bo_attribution_begin(bo_inspection_run *in, size_t layer);
-/* directions: what a unit of the final stream adds to the logit of the next token minus the mean logit, rows x
+/* directions: derivatives of the logit of the next token minus the mean logit with respect to the final stream, rows x
  * width. */
 bo_status bo_attribution_directions(bo_inspection_run *in, float **directions);
 bo_status bo_attribution_add(bo_inspection_run *in, const float *directions, bool first);
@@ -162,7 +162,8 @@ typedef enum bo_map {
     BO_MAP_RFA = 5
 } bo_map;
 enum { BO_MAPS = 6, BO_FEATURE_COUNTS = 4 };
-/* The number of the candidate with this map alone and this number of features (an index of 64, 128, 256, 512). */
+/* Returns the index of the candidate with only this map. count: index of the number of features in 64, 128, 256,
+ * 512. */
 static inline size_t bo_map_candidate(bo_map map, size_t count)
 {
     return (size_t)map * BO_FEATURE_COUNTS + count;
@@ -180,7 +181,7 @@ bo_status bo_errors_begin(bo_inspection_run *in, size_t layer);
 bo_status bo_errors_add(bo_inspection_run *in);
 /* Predicts the errors of one head of the current layer. m: whitening of its key head. */
 bo_status bo_errors_predict(bo_inspection_run *in, size_t head, const float *m, double norms, double *predicted);
-/* Windows of the batch that maps are fitted to, and the first one that they are measured on. */
+/* Number of windows that maps are fitted to, and the first window that they are measured on. */
 static inline size_t bo_fit_windows(const bo_layer_arrays *x)
 {
     return x->windows > 1 ? x->windows / 2 : 1;
@@ -191,7 +192,7 @@ static inline size_t bo_first_measured(const bo_layer_arrays *x)
 }
 bo_status bo_errors_finish(bo_inspection_run *in, size_t layer);
 
-/* Passes the arrays of the current layer, and those of the residual stream, to the caller. */
+/* Pass the arrays of the current layer, and those of the residual stream, to the caller. */
 bo_status bo_arrays_send(bo_inspection_run *in);
 bo_status bo_arrays_send_stream(bo_inspection_run *in);
 

@@ -1,10 +1,10 @@
-/* Errors of feature maps that the variance formula predicts, for one head. */
+/* Errors of feature maps predicted by the variance formula, for one head. */
 #include <math.h>
 #include <string.h>
 #include "../math/linalg.h"
 #include "internal.h"
 
-/* The rows of one head: those that maps are fitted to, and one window to predict for. */
+/* The rows of one head: those for fitting maps, and one window for the prediction. */
 typedef struct head_rows {
     bo_inspection_run *in;
     size_t tokens, dim, value_dim, fit; /* fit: windows */
@@ -54,7 +54,8 @@ static bo_status head_rows_fill(head_rows *r, size_t head, const float *m)
                    r->dim);
 }
 
-/* The distance of softmax attention of M q and M k from that of q and k, which no number of features removes. */
+/* Computes the distance between softmax attention of M q and M k and softmax attention of q and k, which remains for
+ * any number of features. */
 static bo_status changed_kernel(const head_rows *r, double *out)
 {
     const bo_attention_desc desc = {
@@ -104,7 +105,7 @@ static bo_status predict_maps(const head_rows *r, double norms, double *predicte
     for (size_t m = 0; m < BO_MAPS; m++) {
         bo_error_prediction found = {NAN, NAN};
         const bo_status status = predict_map(r, (bo_map)m, norms, &found);
-        if (status == BO_NUMERIC) continue; /* numbers overflow: there is no prediction */
+        if (status == BO_NUMERIC) continue; /* overflow: no prediction */
         if (status != BO_OK) return status;
         for (size_t f = 0; f < BO_FEATURE_COUNTS; f++) {
             const size_t index = bo_map_candidate((bo_map)m, f);

@@ -1,8 +1,8 @@
-/* Memory and operations of a model at a given length of the text. */
+/* Memory and operations of a model for a given text length. */
 #include "../model/enums.h"
 #include "internal.h"
 
-/* Adds the keys and values that a layer keeps for a text of `tokens` tokens. */
+/* Adds the KV cache of a layer for a text of `tokens` tokens. */
 static bo_status add_cache(bo_context *context, const bo_attention_desc *attention, size_t tokens, bo_model_sizes *out)
 {
     bo_attention_desc desc = *attention;
@@ -45,7 +45,7 @@ bo_status bo_model_measure(bo_context *context, const bo_model *model, size_t to
     const bo_model_desc *d = &model->desc;
     const size_t positions = bo_model_positions_kind(d) == BO_POSITIONS_LEARNED ? d->context : INT32_MAX;
     if (d->task != BO_MODEL_TASK_LANGUAGE)
-        return bo_fail(context, BO_INVALID, "sizes: expected a language model, found one of task %s",
+        return bo_fail(context, BO_INVALID, "sizes: expected a language model, found a model of task %s",
                        bo_model_task_name(d->task));
     if (!tokens) tokens = d->context;
     if (tokens > positions)

@@ -56,7 +56,7 @@ static bo_status average(bo_context *context, size_t layer, size_t dim, double r
     for (size_t j = 0; j < dim; j++) m->mean[j] *= sqrt(scale) / rows;
     for (size_t i = 0; i < dim * dim; i++) m->second[i] *= scale / rows;
     if (isfinite(bo_second_moments_norm(dim, m))) return BO_OK;
-    return bo_fail(context, BO_NUMERIC, "inspect: queries or keys of layer %zu are not finite", layer);
+    return bo_fail(context, BO_NUMERIC, "inspect: queries or keys of layer %zu contain NaN or infinity", layer);
 }
 
 static bo_status fill_spectrum(bo_inspection_run *in, size_t dim, const bo_second_moments *q,
@@ -126,7 +126,7 @@ bo_status bo_matrix_read(const bo_inspection_run *in, size_t layer, float **out)
     return status;
 }
 
-/* The moments of M x from those of x: M μ and M Λ Mᵀ. room: rank x dim. */
+/* Computes the moments of M x from those of x: M μ and M Λ Mᵀ. product: rank x dim. */
 static void transform(size_t rank, size_t dim, const float *m, const bo_second_moments *x, double *product,
                       const bo_second_moments *out)
 {

@@ -44,7 +44,7 @@ static bo_status read_part(const reader *r, const char *suffix, size_t count, do
     return bo_weight_read(r->context, r->model, name, count, out);
 }
 
-/* Reads the gain of a norm of the layer. name: NULL: none, as if the weight did not exist */
+/* Reads the gain of a norm of the layer. name NULL: the same as if the weight did not exist. */
 static bo_status read_gain(const reader *r, const char *name, size_t count, double **out)
 {
     char weight[64];
@@ -172,7 +172,7 @@ void bo_layer_weights_free(bo_layer_weights *weights)
     *weights = (bo_layer_weights){0};
 }
 
-/* The factor of the logits besides that of the weight (src/model/graph.c). */
+/* Returns the factor of the logits besides the factor of the weight (src/model/graph.c). */
 static double logit_factor(const bo_model *model, const bo_weight *weight)
 {
     const double scale = model->desc.logit_scale != 0 ? model->desc.logit_scale : 1;

@@ -52,7 +52,7 @@ static inline bo_attention_advice *advise(bo_context *context, const data *d, bo
     return advice;
 }
 
-/* Output of an attention on all of the data */
+/* Computes the output of an attention on all data. */
 static inline float *forward(bo_context *context, const bo_attention *attention, const data *d)
 {
     float *out = malloc(HEADS * TOKENS * VALUES * sizeof *out);
@@ -71,8 +71,8 @@ static inline double relative_distance(const float *out, const float *exact)
     return sqrt(error / norm);
 }
 
-/* Applies a recommended map, calibrated on `seen` if it needs data, in attention over every query of `d`. Returns the
- * median error of several draws against `exact`. */
+/* Applies a recommended map in attention over every query of `d`, calibrated on `calibration_data` if required. Returns
+ * the median error of several draws relative to `exact`. */
 static inline double follow(bo_context *context, const data *calibration_data, const data *d,
                             const bo_attention_desc *desc, const float *exact)
 {

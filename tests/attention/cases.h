@@ -83,7 +83,7 @@ static inline void cases_widths(bo_context *context, case_visitor visit)
         for (size_t n = 0; n < sizeof widths / sizeof *widths; n++) {
             const kind_of *kind = kind_named(case_engines[i]);
             size_t dim = widths[n][0], value = widths[n][1], features = widths[n][2];
-            if (kind->function == BO_FUNCTION_POSITIVE) features -= n % 2; /* odd numbers of features too */
+            if (kind->function == BO_FUNCTION_POSITIVE) features -= n % 2; /* also odd numbers of features */
             if (kind_grows(kind) && dim > 17) dim = 17;
             trial_desc desc = {
                 .name = CASE_NAME("%s, dim %zu, value_dim %zu, %zu features", kind->name, dim, value, features),
@@ -137,7 +137,8 @@ static inline void cases_packed(bo_context *context, case_visitor visit)
 static inline void cases_cross(bo_context *context, case_visitor visit)
 {
     static const size_t queries[3] = {7, 0, 3}, keys[3] = {1, 20, 0};
-    static const size_t tokens[][2] = {{1, 50}, {50, 1}, {13, 29}, {65, 64}, {0, 9}}; /* the last case makes a state */
+    static const size_t tokens[][2] = {
+        {1, 50}, {50, 1}, {13, 29}, {65, 64}, {0, 9}}; /* the last case creates a state */
     char name[128];
     for (size_t i = 0; i < KINDS; i++)
         for (size_t n = 0; !kinds[i].causal_only && n < 6; n++) {
@@ -168,7 +169,7 @@ static inline void cases_states(bo_context *context, case_visitor visit)
                                .seed = i + 7 * n};
             if (kind_is_explicit(&kinds[i]) && !kinds[i].window) desc.attention.capacity = 128;
             visit(context, &desc);
-            desc.name = CASE_NAME("%s, asked after %zu tokens", kinds[i].name, pasts[n]);
+            desc.name = CASE_NAME("%s, read after %zu tokens", kinds[i].name, pasts[n]);
             desc.shape.no_keys = true;
             if (n % 2) visit(context, &desc);
         }
@@ -209,7 +210,7 @@ static inline void cases_clamps(bo_context *context, case_visitor visit)
         }
 }
 
-/* Enough chunks that the tape keeps only some of the states. */
+/* Enough chunks that the tape stores only some of the states. */
 static inline void cases_tapes(bo_context *context, case_visitor visit)
 {
     char name[128];

@@ -4,8 +4,9 @@
 
 #include "recurrence.h"
 
-/* Sums of several hundred float32 products of numbers of order one: 1e-5 of the largest number of an array allows for a
- * hundred rounding errors; central differences with a step of 2e-5 of a smooth float64 function add 1e-8 of it. */
+/* Sums of several hundred float32 products of numbers of order one: 1e-5 of the largest element of an array covers a
+ * hundred rounding errors. Central differences of a smooth float64 function with a step of 2e-5 add a relative error of
+ * 1e-8. */
 static const double tolerance = 1e-5;
 
 static inline bo_attention_kind kind(void)

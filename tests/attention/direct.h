@@ -13,10 +13,10 @@
 
 enum { Q, K, V, DECAY, M, M_K, BIAS, BIAS_K, ARRAYS };
 
-/* κ of two rows of `width` numbers; *size receives the sum of the magnitudes of its terms. */
+/* κ of two rows of length `width`. *size is set to the sum of the magnitudes of its terms. */
 typedef double (*direct_kernel)(size_t width, const double *x, const double *y, double *size);
 
-/* Invariant: x[a] contains the numbers of given[a], or the default values of an array that is not given. */
+/* Invariant: x[a] contains the elements of given[a], or the default values if the array is not given. */
 typedef struct direct {
     bo_attention_desc desc; /* with defaults filled in */
     bo_attention_shape shape;
@@ -35,7 +35,7 @@ static inline size_t direct_width(const direct *d)
     return d->desc.rank ? d->desc.rank : d->desc.dim;
 }
 
-/* Index of the first number of row (sequence, head, token) in an array of `heads` heads of `width` numbers. */
+/* Index of the first element of row (sequence, head, token) in an array of `heads` heads of width `width`. */
 static inline size_t direct_row(const direct *d, size_t heads, size_t width, size_t s, size_t h, size_t t)
 {
     size_t tokens = d->shape.tokens;
@@ -103,7 +103,7 @@ static inline void direct_fill(direct *d, int array, size_t count, double scale,
         d->x[array][i] = (double)(d->given[array][i] = (float)(scale * bo_rng_normal(&rng)));
 }
 
-/* Sets the default of an array that the library is not given but the formula needs. */
+/* Sets the default of an array that is not passed to the library but used in the formula. */
 static inline void direct_assume(direct *d, int array, size_t count, const double *x)
 {
     d->x[array] = malloc(count * sizeof(double));
@@ -206,8 +206,8 @@ static inline double direct_flow(const direct *d, int array, const double *size)
 }
 
 /* Compares along three random directions per array. Central differences with a step of 1e-5 have an error of about
- * 1e-9; the numbers of a gradient are float sums of hundreds of terms, each with an error of about 1e-5 of its
- * magnitude, and the terms are `cancel` times larger than the sums. */
+ * 1e-9. Elements of a gradient are float sums of hundreds of terms, each with a relative error of about 1e-5, and the
+ * terms are `cancel` times larger than the sums. */
 static inline void direct_check_gradients(direct *d, double cancel)
 {
     const double step = 1e-5;
@@ -235,7 +235,8 @@ static inline void direct_check_gradients(direct *d, double cancel)
     free(out), free(size);
 }
 
-/* One sequence in layout TOKENS_FIRST: some tokens in one block, some step by step, the rest in another block. */
+/* One sequence in layout TOKENS_FIRST: some tokens in one block, some in single steps, and the others in another
+ * block. */
 static inline void direct_check_pieces(const direct *d, size_t terms)
 {
     const bo_attention_desc *desc = &d->desc;
@@ -258,7 +259,7 @@ static inline void direct_check_pieces(const direct *d, size_t terms)
     free(state), free(out);
 }
 
-/* Later tokens of a single sequence change (layout TOKENS_FIRST): the outputs before them keep their bits. */
+/* Later tokens of a single sequence change (layout TOKENS_FIRST): earlier outputs are bit-identical. */
 static inline void direct_check_causal(const direct *d)
 {
     const bo_attention_desc *desc = &d->desc;

@@ -49,7 +49,7 @@ static inline bool of_queries(int array)
     return array == Q || array == OUT;
 }
 
-/* Index of the first number of row t of (sequence, head). */
+/* Index of the first element of row t of (sequence, head). */
 static inline size_t at(const data *x, int array, size_t sequence, size_t head, size_t t)
 {
     const bo_attention_desc *d = &x->model.desc;

@@ -19,8 +19,8 @@ typedef struct kind_of {
     int degree;           /* for POLYNOMIAL */
     double power;         /* for POWER */
     bool unit;            /* for GLA, DELTA and RIDGE */
-    bo_proposal proposal; /* frequencies drawn for data similar to that of the trial … */
-    bo_sampling sampling; /* … or selected with it */
+    bo_proposal proposal; /* frequencies drawn for data similar to the trial */
+    bo_sampling sampling; /* or selected with such data */
 } kind_of;
 
 static const kind_of kinds[] = {

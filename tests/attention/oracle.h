@@ -145,7 +145,7 @@ static inline void oracle_final_backward(oracle_head *h, oracle_work *w)
     }
 }
 
-/* ---- the whole gradient ------------------------------------------------------------------------------------------ */
+/* ---- the full gradient ------------------------------------------------------------------------------------------- */
 
 static inline void oracle_clear(double *array, size_t count)
 {

@@ -1,6 +1,6 @@
 /* φ in double by the formulas of features.h: φ(x) = exp(c) z with one c per row, so that exponential maps stay in the
  * range of double for |x| = 30. Maps of moderate size come from the float64 reference of the features module, which has
- * its own tests. */
+ * separate tests. */
 #ifndef BO_TEST_ATTENTION_ORACLE_FEATURES_H
 #define BO_TEST_ATTENTION_ORACLE_FEATURES_H
 
@@ -310,7 +310,7 @@ static inline void oracle_phi_backward(const oracle_map *map, size_t rows, const
     }
 }
 
-/* The log scales that define the unit of a clamp. The library chooses them, and nothing else depends on them. */
+/* The log scales that define the unit of a clamp. The library chooses them, and only the clamp depends on them. */
 static inline void oracle_log_scales(const oracle_map *map, size_t rows, const double *x, double *scales)
 {
     float *x32 = malloc((rows * map->dim + 1) * sizeof *x32), *z = malloc((map->count + 16) * sizeof *z), scale;

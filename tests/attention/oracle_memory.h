@@ -1,5 +1,5 @@
-/* Reference for GLA, DELTA and RIDGE: the recurrences at the top of attention.h, token by token in double with every
- * state kept, and their gradients by the reverse recurrences. RIDGE solves each system from scratch.
+/* Reference for GLA, DELTA and RIDGE: the recurrences at the top of attention.h, token by token in double with all
+ * states stored, and their gradients by the reverse recurrences. RIDGE solves each system from scratch.
  *
  * A memory_head is one key head of one sequence with the query heads that share it. S is dim x value_dim; for RIDGE it
  * is G, and H is dim x dim. Perturbation (oracle_features.h) applies to every product that a float32 computation
@@ -9,11 +9,11 @@
 
 #include "oracle_query.h"
 
-/* Arrays are dense and row-major. Query i sees the keys up to i; without keys it sees the initial state; with `asks` it
- * sees all keys. */
+/* Arrays are dense and row-major. Query i sees the keys up to i; without keys it sees the initial state; with
+ * `read_only` it sees all keys. */
 typedef struct memory_head {
     const bo_attention_desc *desc; /* with defaults filled in */
-    size_t group, queries, keys;   /* number of keys: that of the queries, or 0; with `asks` any number */
+    size_t group, queries, keys;   /* number of keys: equal to queries, or 0; arbitrary with `read_only` */
     bool read_only;                /* every query comes after the last key */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* keys, for GLA keys x dim; NULL: 0 */
@@ -33,7 +33,7 @@ typedef struct memory_head {
 } memory_head;
 
 typedef struct memory_work {
-    size_t dim, value, states; /* states kept: all, or the current and previous one */
+    size_t dim, value, states; /* stored states: all, or the current and previous one */
     bool ridge;
     double *q, *k;     /* inputs of the recurrences, with unit norm if requested */
     double *s, *h;     /* states x dim x value, states x dim x dim */

@@ -16,7 +16,7 @@ typedef struct oracle_head {
     const bo_features *features;   /* NULL for SOFTMAX and POWER */
     size_t group, queries, keys;
     size_t kept;                   /* keys of the initial state, which precede those of the call */
-    bool read_only;                /* the queries have no keys of their own: each sees all keys */
+    bool read_only;                /* queries are not tokens of the keys: each sees all keys */
     const double *q, *k, *v;       /* group x queries x dim, keys x dim, keys x value_dim */
     const double *log_gate;        /* one per key, even if all are equal; NULL without a gate */
     const double *sigma, *m, *mix; /* dim, rank x dim, group; NULL: defaults */
@@ -72,7 +72,7 @@ static inline bool oracle_sees(const oracle_head *h, size_t place, size_t j)
 
 static inline void oracle_prepare_gates(const oracle_head *h, oracle_work *w)
 {
-    /* an input weight is at least 1e-30, so that a first token with gate 1 still gets its own value as output */
+    /* an input weight is at least 1e-30, so that the output of a first token with gate 1 is its value */
     for (size_t j = 0; j < h->keys; j++)
         w->weight[j] = h->desc->gate == BO_GATE_CONVEX && h->log_gate ? fmax(1e-30, -expm1(h->log_gate[j])) : 1;
 }

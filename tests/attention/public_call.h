@@ -1,4 +1,4 @@
-/* Public calls of attention from shapes and arrays without gaps. */
+/* Public calls of attention from shapes and contiguous arrays. */
 #ifndef BO_TEST_ATTENTION_PUBLIC_CALL_H
 #define BO_TEST_ATTENTION_PUBLIC_CALL_H
 
@@ -16,7 +16,7 @@ static inline bo_attention_call call_of_shape(const bo_attention_shape *shape)
                                .no_queries = shape->no_queries};
 }
 
-/* Of inputs in float32 or float64, which have members of the same names. */
+/* For inputs in float32 or float64, which have members with the same names. */
 #define CALL_SET_INPUTS(call, in)                                                                                      \
     ((call)->q.data = (in)->q, (call)->k.data = (in)->k, (call)->v.data = (in)->v,                                     \
      (call)->log_gate.data = (in)->log_gate, (call)->beta.data = (in)->beta, (call)->sigma = (in)->sigma,              \

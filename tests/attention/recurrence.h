@@ -1,6 +1,6 @@
 /* Attention that updates a state token by token, in float64: random problems, gradients by central differences, the
- * same computed by the library, and comparisons. The header of a kind that includes this one defines the functions that
- * depend on the kind (below). */
+ * same computed by the library, and comparisons. The header of a kind includes this header and defines the
+ * kind-dependent functions (below). */
 #ifndef BO_TEST_ATTENTION_RECURRENCE_H
 #define BO_TEST_ATTENTION_RECURRENCE_H
 
@@ -44,7 +44,8 @@ static inline size_t head_floats(const problem *p);
 /* Fills a state with values that tokens could have produced. */
 static inline void fill_memory(bo_rng *rng, const problem *p, double *s);
 
-/* `learn` updates the state of a key head with one token; `answer` computes the output of a query head from it. */
+/* `learn` updates the state of a key head with one token; `compute_output` computes the output of a query head from
+ * it. */
 static inline void learn(const data *d, size_t sequence, size_t head, size_t token, double *s);
 static inline void compute_output(const data *d, size_t sequence, size_t head, size_t token, const double *s);
 
@@ -75,7 +76,7 @@ static inline float *floats_of(size_t count, const double *from)
     return array;
 }
 
-/* Fills an array with numbers that float32 represents exactly. */
+/* Fills an array with numbers that are exact in float32. */
 static inline void fill(bo_rng *rng, double *array, size_t count, double deviation, double mean)
 {
     for (size_t i = 0; i < count; i++) array[i] = (double)(float)(deviation * (mean + bo_rng_normal(rng)));
@@ -179,7 +180,7 @@ static inline double difference(const data *d, int array, size_t index)
 
 /* ---- the library ------------------------------------------------------------------------------------------------- */
 
-/* A problem in float32, in the form that the library takes. Arrays that the problem lacks are NULL, and so are their
+/* A problem in float32, in the layout of the library. Arrays that the problem does not have are NULL, like their
  * gradients; gradients of initial states are always requested. */
 typedef struct run {
     const data *d;
@@ -283,7 +284,7 @@ static inline void run_free(run *r)
     free(r);
 }
 
-/* Opens a run with its own context and data; run_close frees all of it. */
+/* Opens a run with a separate context and data; run_close frees them. */
 static inline run *run_open(int threads, const problem *p)
 {
     data *d = malloc(sizeof *d);
@@ -364,7 +365,7 @@ static inline void advance(run *r, size_t first, size_t count, bool steps)
 
 /* ---- comparison with the recurrence ------------------------------------------------------------------------------ */
 
-/* Every number is within `tolerance` times the largest number of the array. */
+/* Checks that every element is within `tolerance` times the largest element of the array. */
 static inline void compare(const char *name, const char *what, size_t count, const float *found, const double *expected,
                            double tolerance)
 {

@@ -28,7 +28,7 @@ static inline trial make_trial(bo_context *context, bo_attention_desc desc, size
     return trial_make(context, &full);
 }
 
-/* The call fails, the message contains both words, and out keeps its bits. */
+/* The call fails, the message contains both strings, and out does not change. */
 static inline void refuse(trial *t, const bo_attention_inputs *in, bo_status status, const char *one, const char *two)
 {
     float *out = trial_floats(t->count[OUT]), *before = trial_floats(t->count[OUT]);

@@ -1,4 +1,4 @@
-/* Advice: the reported statistics, the candidates and their order, and "none" if no candidate is good enough. */
+/* Advice: the reported statistics, the candidates and their order, and "none" if no candidate reaches the target. */
 #include <bochner/attention.h>
 #include "attention/gate.h"
 #include "advice.h"
@@ -35,7 +35,7 @@ static void statistics_of_the_data(void **state)
     bo_attention_advice_destroy(a);
     free(d);
 
-    d = make_data(20); /* one key has nearly all the weight */
+    d = make_data(20); /* one key has nearly all of the weight */
     a = advise(context, d, false, 0, 64);
     assert_true(a->entropy_share < 0.1);
     bo_attention_advice_destroy(a);
@@ -45,9 +45,9 @@ static void statistics_of_the_data(void **state)
 
 /* ---- advice ------------------------------------------------------------------------------------------------------ */
 
-/* Norms of a million: candidates that overflow come last and are never the recommended ones. For values of 0 no error
- * is predicted. */
-static void numbers_out_of_bounds_promise_nothing(void **state)
+/* Norms of a million: candidates that overflow come last and are never recommended. For values of 0 no error is
+ * predicted. */
+static void overflowing_candidates_are_not_recommended(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -96,8 +96,8 @@ static void best_comes_first(void **state)
     bo_context_destroy(context);
 }
 
-/* All candidates are tried; polynomials only if the feature limit allows them. */
-static void every_kind_is_tried(void **state)
+/* All candidates are tested; polynomials only if the feature limit permits. */
+static void every_kind_is_tested(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -122,7 +122,7 @@ static void every_kind_is_tried(void **state)
     bo_context_destroy(context);
 }
 
-/* Norms of 6 in 16 dimensions: Λ = 36/16, beyond 1/6 and beyond 1/2. With unit norm it is a different function. */
+/* Norms of 6 in 16 dimensions: Λ = 36/16, beyond 1/6 and beyond 1/2. Unit norm gives a different function. */
 static void unreachable_targets_are_reported(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void windows_are_measured(void **state)
 }
 
 /* Two large directions among small ones: the proposal needs a fraction of the isotropic features. */
-static void the_proposal_helps_where_it_should(void **state)
+static void the_proposal_reduces_the_features(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -325,8 +325,8 @@ static void nonsense_is_refused(void **state)
 
 enum { PARTS = 4, FEW_TOKENS = 6 };
 
-/* Functions that learn from data or measure it, one part at a time, with one head and few tokens: every allocation of a
- * part fails once, so the time is quadratic in their number. */
+/* Calibration and measurement functions, one part at a time, with one head and few tokens: every allocation of a part
+ * fails once, so the time is quadratic in the number of allocations. */
 static bo_status use(bo_context *context, const data *d, int part)
 {
     bo_attention_shape shape = {.sequences = 1, .tokens = FEW_TOKENS};
@@ -385,12 +385,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_of_the_data),
-        cmocka_unit_test(numbers_out_of_bounds_promise_nothing),
+        cmocka_unit_test(overflowing_candidates_are_not_recommended),
         cmocka_unit_test(best_comes_first),
-        cmocka_unit_test(every_kind_is_tried),
+        cmocka_unit_test(every_kind_is_tested),
         cmocka_unit_test(unreachable_targets_are_reported),
         cmocka_unit_test(windows_are_measured),
-        cmocka_unit_test(the_proposal_helps_where_it_should),
+        cmocka_unit_test(the_proposal_reduces_the_features),
         cmocka_unit_test(random_values_and_more_shapes),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(nonsense_is_refused),

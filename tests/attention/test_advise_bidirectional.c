@@ -19,7 +19,7 @@ static void errors_hold_without_causality(void **state)
         assert_true(a->reachable);
         double predicted = a->maps[0].error, found = follow(context, d, test_data, &a->maps[0].desc, exact);
         if (!(predicted > 0.75 * found && predicted < 1.25 * found))
-            fail_msg("size %g, %s: told %g, found %g", sizes[n], bo_attention_kind_name(a->maps[0].desc.kind),
+            fail_msg("size %g, %s: predicted %g, found %g", sizes[n], bo_attention_kind_name(a->maps[0].desc.kind),
                      predicted, found);
         bo_attention_advice_destroy(a);
         free(exact);

@@ -5,8 +5,7 @@
 #include "advice.h"
 
 /* Neighbors are similar: the coordinates of q and k follow x_t = ρ x_(t-1) + √(1-ρ²) noise (AR(1)), with k close to q.
- * Four coordinates are large, different ones in each head, so frequencies drawn for all heads together fit none of
- * them. */
+ * Four coordinates are large and differ between heads, so frequencies drawn for all heads together fit no head. */
 static data *drifting_data(uint64_t seed)
 {
     const double rho = 0.97, together = 0.6;
@@ -57,7 +56,8 @@ static void windows_have_the_predicted_error(void **state)
     assert_int_equal(count, SEEDS * WINDOWS);
     qsort(ratios, count, sizeof *ratios, ascending);
     if (!(ratios[count / 2] > 0.75 && ratios[count / 2] < 1.25))
-        fail_msg("told %g of what is found (from %g to %g)", ratios[count / 2], ratios[0], ratios[count - 1]);
+        fail_msg("predicted %g times the measured error (from %g to %g)", ratios[count / 2], ratios[0],
+                 ratios[count - 1]);
     bo_context_destroy(context);
 }
 

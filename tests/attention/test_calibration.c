@@ -37,7 +37,7 @@ static void add_batch(bo_context *context, bo_calibration *c, const data *d, siz
 
 /* Three batches of 90, 30 and 90 tokens: with momentum μ, S = μ² S₁ + μ (1 - μ) S₂ + (1 - μ) S₃; without, (90 S₁ + 30
  * S₂ + 90 S₃) / 210. */
-static void moving_averages_are_the_plain_ones(void **state)
+static void moving_averages_agree_with_plain_ones(void **state)
 {
     (void)state;
     const size_t tokens[3] = {TOKENS, TOKENS / 3, TOKENS};
@@ -74,10 +74,10 @@ static void moving_averages_are_the_plain_ones(void **state)
     bo_context_destroy(context);
 }
 
-/* All rows of batch b are (b, b, …), so the kept rows show their batch. The shares of 512 rows vary by at most one row
- * per batch (slots are chosen evenly) and by the random choice of earlier rows that are replaced: 5 σ of a binomial
+/* All rows of batch b are (b, b, …), so the sampled rows show their batch. The shares of 512 rows vary by at most one
+ * row per batch (slots are chosen evenly) and by the random choice of earlier rows that are replaced: 5 σ of a binomial
  * distribution. */
-static void kept_rows_have_the_batches_weights(void **state)
+static void sampled_rows_have_the_batches_weights(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -112,8 +112,8 @@ static void kept_rows_have_the_batches_weights(void **state)
     bo_context_destroy(context);
 }
 
-/* For RFA the calibration sees rows of norm about 1 times σ, for DARK it sees M x. */
-static void rows_are_those_after_the_front(void **state)
+/* For RFA, calibration uses rows of norm about 1 times σ; for DARK it uses M x. */
+static void rows_are_transformed(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -163,9 +163,9 @@ static void rows_are_those_after_the_front(void **state)
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
 
-/* FAVOR++ and FAVOR# have the smallest second moment for the pairs that they are made for: the data is a single pair of
- * rows, and scaling R up or down in any direction increases the moment. */
-static void proposals_are_the_best_of_their_kind(void **state)
+/* FAVOR++ and FAVOR# minimize the second moment for their data: the data is a single pair of rows, and scaling R up or
+ * down in any direction increases the moment. */
+static void proposals_minimize_the_second_moment(void **state)
 {
     (void)state;
     const float pair[2][3] = {{0.9F, -0.2F, 0.4F}, {0.5F, 0.3F, -0.1F}};
@@ -306,7 +306,7 @@ static void calibrated_attention_is_causal_and_frozen(void **state)
             assert_ok(context,
                       bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[0], NULL));
             assert_true(memcmp(out[0], out[1], floats * sizeof(float)) != 0);
-            /* which does not change existing attention */
+            /* does not change an existing attention */
             assert_ok(context, bo_calibration_add_arrays(context, c, &one_sequence, &in));
             assert_ok(context,
                       bo_attention_forward_arrays(context, attention, &one_sequence, &in, NULL, NULL, out[1], NULL));
@@ -365,10 +365,10 @@ static void threads_do_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moving_averages_are_the_plain_ones),
-        cmocka_unit_test(kept_rows_have_the_batches_weights),
-        cmocka_unit_test(rows_are_those_after_the_front),
-        cmocka_unit_test(proposals_are_the_best_of_their_kind),
+        cmocka_unit_test(moving_averages_agree_with_plain_ones),
+        cmocka_unit_test(sampled_rows_have_the_batches_weights),
+        cmocka_unit_test(rows_are_transformed),
+        cmocka_unit_test(proposals_minimize_the_second_moment),
         cmocka_unit_test(estimates_stay_unbiased),
         cmocka_unit_test(calibrated_attention_is_causal_and_frozen),
         cmocka_unit_test(threads_do_not_matter),

@@ -1,5 +1,5 @@
-/* bo_attention_call: each kind of call has the bits of the function that computes it; strides, workspaces and float64
- * agree with plain calls, and calls that contradict themselves are refused. */
+/* bo_attention_call: each kind of call is bit-identical to the function that computes it; strides, workspaces and
+ * float64 agree with plain calls; and contradictory calls are refused. */
 #include "base/base.h"
 #include "../base/counting.h"
 #include "cases.h"
@@ -81,8 +81,8 @@ static void expect_states(const bo_attention *attention, void *const *expected, 
 
 /* ---- the same bits ----------------------------------------------------------------------------------------------- */
 
-/* A block in place, then one token: the bits of the functions for blocks and for single tokens, which for some kinds
- * are not those of a block of one token. */
+/* A block in place, then one token: bit-identical to the functions for blocks and for single tokens, which for some
+ * kinds differ from a block of one token. */
 static void states_are_updated_in_place(void **state)
 {
     (void)state;
@@ -125,12 +125,12 @@ static void states_are_updated_in_place(void **state)
         free(a);
         bo_attention_destroy(attention);
     }
-    assert_true(apart > 0); /* the test can tell one token from a block */
+    assert_true(apart > 0); /* the test distinguishes one token from a block */
     bo_context_destroy(context);
 }
 
-/* With other final states the initial ones stay, also with one token. */
-static void states_may_be_kept(void **state)
+/* With separate final states, the initial states do not change, also with one token. */
+static void initial_states_may_be_kept(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -153,7 +153,7 @@ static void states_may_be_kept(void **state)
 
 /* ---- strides and workspaces -------------------------------------------------------------------------------------- */
 
-/* Copies (sequences, heads, tokens, width) to rows of `stride` numbers for each token. */
+/* Copies (sequences, heads, tokens, width) to rows with stride `stride` per token. */
 static float *spread(const float *x, size_t heads, size_t width, size_t stride)
 {
     float *out = calloc(ROWS * stride, sizeof *out);
@@ -174,7 +174,7 @@ static bo_attention_output written_rows(float *x, size_t width)
     return (bo_attention_output){.data = x, .sequence = (size_t)TOKENS * WIDE, .token = WIDE, .head = width};
 }
 
-/* Forward and backward, plain and with a workspace, and of arrays with gaps: the same bits in every order. */
+/* Forward and backward, plain, with a workspace, and on strided arrays: bit-identical in every order. */
 static void expect_strides(bo_context *context, const char *preset, bo_layout layout)
 {
     bo_attention_desc d;
@@ -275,18 +275,18 @@ static void contradictions_are_refused(void **state)
     REFUSED(BO_INVALID, "reserved", call.reserved[1] = 1);
     REFUSED(BO_INVALID, "layout 7 is unknown", call.layout = (bo_layout)7);
     REFUSED(BO_INVALID, "element must be FLOAT32, BFLOAT16 or FLOAT64", call.element = BO_ELEMENT_INT8);
-    REFUSED(BO_UNSUPPORTED, "bfloat16 are supported on GPUs only", call.element = BO_ELEMENT_BFLOAT16);
-    REFUSED(BO_UNSUPPORTED, "does not take lengths; set offsets", call.lengths = lengths, call.q.token = WIDE);
-    REFUSED(BO_UNSUPPORTED, "does not take keys without queries", call.no_queries = true, call.q.token = WIDE);
-    REFUSED(BO_UNSUPPORTED, "does not take states that are not updated in place", call.q.token = WIDE,
+    REFUSED(BO_UNSUPPORTED, "bfloat16 arrays are supported only on GPUs", call.element = BO_ELEMENT_BFLOAT16);
+    REFUSED(BO_UNSUPPORTED, "does not support lengths; set offsets", call.lengths = lengths, call.q.token = WIDE);
+    REFUSED(BO_UNSUPPORTED, "does not support keys without queries", call.no_queries = true, call.q.token = WIDE);
+    REFUSED(BO_UNSUPPORTED, "does not support states that are not updated in place", call.q.token = WIDE,
             call.initial = states, call.final = other_states);
-    REFUSED(BO_UNSUPPORTED, "does not take states that are not updated in place", call.q.token = WIDE,
+    REFUSED(BO_UNSUPPORTED, "does not support states that are not updated in place", call.q.token = WIDE,
             call.initial = states);
-    REFUSED(BO_INVALID, "offsets must begin with 0, rise", call.offsets = offsets, call.rows = 2);
-    REFUSED(BO_UNSUPPORTED, "in float64 does not take states", call.element = BO_ELEMENT_FLOAT64,
+    REFUSED(BO_INVALID, "offsets must start with 0, increase", call.offsets = offsets, call.rows = 2);
+    REFUSED(BO_UNSUPPORTED, "in float64 does not support states", call.element = BO_ELEMENT_FLOAT64,
             call.initial = states);
-    REFUSED(BO_UNSUPPORTED, "in float64 does not take strides", call.element = BO_ELEMENT_FLOAT64, call.v.head = 1);
-    REFUSED(BO_UNSUPPORTED, "in float64 does not take offsets", call.element = BO_ELEMENT_FLOAT64,
+    REFUSED(BO_UNSUPPORTED, "in float64 does not support strides", call.element = BO_ELEMENT_FLOAT64, call.v.head = 1);
+    REFUSED(BO_UNSUPPORTED, "in float64 does not support offsets", call.element = BO_ELEMENT_FLOAT64,
             call.offsets = offsets);
     REFUSED(BO_INVALID, "out", call.out.data = NULL);
     REFUSED(BO_INVALID, "the state of sequence 1 is NULL", call.tokens = 1,
@@ -294,7 +294,7 @@ static void contradictions_are_refused(void **state)
 #undef REFUSED
     bo_attention_call call = plain_call(a, &d, out);
     call.dout.data = a->dout, call.q.token = WIDE, call.dinitial = (float *[SEQUENCES]){NULL};
-    assert_fails(context, BO_UNSUPPORTED, "does not take gradients of states",
+    assert_fails(context, BO_UNSUPPORTED, "does not support gradients of states",
                  bo_attention_backward(context, attention, &call));
     call.dinitial = NULL;
     assert_fails(context, BO_INVALID, "tape", bo_attention_backward(context, attention, &call));
@@ -313,7 +313,7 @@ static void contradictions_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_are_updated_in_place),          cmocka_unit_test(states_may_be_kept),
+        cmocka_unit_test(states_are_updated_in_place),          cmocka_unit_test(initial_states_may_be_kept),
         cmocka_unit_test(strides_and_workspaces_change_no_bit), cmocka_unit_test(workspaces_replace_allocations),
         cmocka_unit_test(contradictions_are_refused),
     };

@@ -1,5 +1,5 @@
-/* Causality: any change of a token keeps the bits of every output before it, of the gradients of a loss before it, and
- * of the state before it; the gradient of such a loss with respect to the token is zero. */
+/* Causality: a change of a token changes no bit of earlier outputs, of the gradients of an earlier loss, and of the
+ * earlier state. The gradient of such a loss with respect to the token is zero. */
 #include "cases.h"
 
 enum { HEADS = 2, WIDTH = 4, VALUE = 3, FEATURES = 8 };
@@ -77,8 +77,7 @@ static void check_loss(trial *t, trial *original, size_t at, float factor)
     free(saved);
 }
 
-/* Reads the tokens before `at` and then single tokens, among them one that is changed: outputs before it keep their
- * bits. */
+/* Reads the tokens before `at` and then single tokens, one of which is changed: earlier outputs are bit-identical. */
 static void check_steps(trial *t, const trial *original, size_t at, float factor)
 {
     enum { STEPS = 5 };

@@ -330,7 +330,7 @@ static void proposals_stay_unbiased(void **state)
         bo_attention *attention = make_attention(context, seed % 2 ? BO_ATTENTION_FAVOR : BO_ATTENTION_DARK, 0, seed);
         float zx[FEATURES], zy[FEATURES];
         bo_proposal_report report;
-        bo_attention_shape shape = {.sequences = 1, .tokens = 50}; /* a few rows are enough for a proposal */
+        bo_attention_shape shape = {.sequences = 1, .tokens = 50}; /* a few rows suffice for a proposal */
         assert_ok(context, bo_attention_propose_arrays(context, attention, &shape, d->q, d->k, &report));
         const bo_features *map = bo_attention_features(attention, 0);
         assert_ok(context,

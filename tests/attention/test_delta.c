@@ -132,7 +132,7 @@ static void test_no_keys(void **state)
     run_close(r);
 }
 
-/* Without dout only d_final counts; gradients without a destination are not written. */
+/* Without dout, only d_final is used; gradients without a destination are not written. */
 static void test_some_gradients(void **state)
 {
     (void)state;

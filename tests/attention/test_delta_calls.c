@@ -22,7 +22,7 @@ static void test_splits(void **state)
     compare(delta_problem.name, "out in parts", d->outs, r->out, d->out, tolerance);
     bo_attention_inputs query_only = {.q = r->in[Q] + last * delta_problem.heads * delta_problem.dim};
     assert_ok(r->context, bo_attention_step(r->context, r->attention, 1, &query_only, r->final, again));
-    compare(delta_problem.name, "out asked again", width, again, d->out + last * width, tolerance);
+    compare(delta_problem.name, "out read again", width, again, d->out + last * width, tolerance);
     assert_int_equal(bo_attention_state_tokens(r->final[0]), last + 1);
     free(again);
     run_close(r);
@@ -38,7 +38,7 @@ static void test_step_batch(void **state)
     void *together[BATCH], *separate[BATCH];
     float *out = floats_of(BATCH * width, NULL), *single = floats_of(width, NULL);
     for (size_t s = 0; s < BATCH; s++) together[s] = state_of(r), separate[s] = state_of(r);
-    for (size_t round = 0; round < 3; round++) { /* tokens 20 round + s of the whole belong to sequence s */
+    for (size_t round = 0; round < 3; round++) { /* tokens 20 round + s of the problem belong to sequence s */
         bo_attention_inputs in = inputs_from(r, round * BATCH);
         assert_ok(r->context, bo_attention_step(r->context, r->attention, BATCH, &in, together, out));
         for (size_t s = 0; s < BATCH; s++) {
@@ -71,7 +71,7 @@ static void test_threads(void **state)
     for (size_t n = 0; n < 3; n++) run_close(runs[n]);
 }
 
-/* Changing token t keeps the bits of all earlier outputs. */
+/* Changing token t changes no bit of earlier outputs. */
 static void test_causality(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void test_divergence(void **state)
     run_close(r);
 }
 
-/* k vᵀ overflows float32, which a query of zeros does not detect. */
+/* k vᵀ overflows float32, which a zero query does not detect. */
 static void test_final_overflow(void **state)
 {
     (void)state;

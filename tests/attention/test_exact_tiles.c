@@ -8,7 +8,7 @@ typedef struct problem {
     bool causal;
     size_t window;
     size_t old, fresh; /* tokens in the initial state; tokens of the call */
-    size_t queries;    /* 0: as many as `fresh` */
+    size_t queries;    /* 0: equal to `fresh` */
     float size;        /* scale of q and k */
 } problem;
 
@@ -301,7 +301,7 @@ static void test_steps_meet_the_definition(void **state)
     bo_context_destroy(context);
 }
 
-/* Changing token t keeps the bits of all earlier outputs. */
+/* Changing token t changes no bit of earlier outputs. */
 static void test_later_tokens_change_no_bit(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
 typedef struct extreme {
     const char *name;
     trial_array which;
-    bool set; /* set to the value; otherwise multiply by it */
+    bool set; /* true: set to the value; false: multiply by it */
     float value;
 } extreme;
 
@@ -35,7 +35,7 @@ static const extreme extremes[] = {
     {"decays of e^-1000", LOG_DECAY, true, -1000},
 };
 
-/* Every number that was written is finite. */
+/* Checks that every written value is finite. */
 static void assert_finite(const trial *t, const char *what)
 {
     for (size_t i = 0; i < t->count[OUT]; i++)
@@ -76,9 +76,9 @@ static void extreme_arrays_leave_numbers(void **state)
     bo_context_destroy(context);
 }
 
-/* Norms of any size. Up to 1000 every kind succeeds; beyond, if exponents or products overflow float32, the call may
- * fail. */
-static void queries_of_any_norm_leave_numbers(void **state)
+/* Norms of any size. Up to 1000 every kind succeeds; for larger norms the call may fail, if exponents or products
+ * overflow float32. */
+static void queries_of_any_norm_give_finite_outputs(void **state)
 {
     (void)state;
     static const double norms[] = {1e-30, 1e-6, 60, 100, 150, 200, 300, 500, 1000, 1e5, 1e12, 1e20, 1e36};
@@ -108,9 +108,9 @@ static void queries_of_any_norm_leave_numbers(void **state)
 
 /* ---- comparison with the reference ------------------------------------------------------------------------------- */
 
-/* The first keys have score 0, and many later keys have a much larger score: sums of weights that are relative to a
- * maximum found late must not overflow. */
-static void scores_that_rise_are_followed(void **state)
+/* The first keys have score 0, and many later keys have a much larger score: sums of weights relative to a late maximum
+ * must not overflow. */
+static void rising_scores_do_not_overflow(void **state)
 {
     (void)state;
     static const double scores[] = {2, 3.9, 4.1, 20, 60, 79.5, 87, 200};
@@ -136,9 +136,9 @@ static void scores_that_rise_are_followed(void **state)
     bo_context_destroy(context);
 }
 
-/* All weights of the window are far below one, and the sums are still empty: the gradients of those sums are as large
- * as the weights are small. */
-static void faint_windows_are_followed(void **state)
+/* All weights of the window are far below one, and the sums are still empty: the gradients of the sums are large in
+ * proportion. */
+static void faint_windows_have_gradients(void **state)
 {
     (void)state;
     static const double scores[] = {-3, -8, -20, -40, -60};
@@ -166,10 +166,10 @@ static void faint_windows_are_followed(void **state)
 
 /* ---- log scales -------------------------------------------------------------------------------------------------- */
 
-/* A state that has absorbed one key of norm 1000 holds exp(log_scale) z = φ(k): the log scale is about 2e5, where
- * float32 has a precision of 0.01 only; the rest must be in z. Projections have an error of 2⁻²² Σ|w_j x_j|, below
+/* A state that has absorbed one key of norm 1000 contains exp(log_scale) z = φ(k). The log scale is about 2e5, where
+ * float32 has a precision of only 0.01; the remainder must be in z. Projections have an error of 2⁻²² Σ|w_j x_j|, below
  * 1e-3. */
-static void log_scales_lose_nothing(void **unused)
+static void log_scales_keep_precision(void **unused)
 {
     (void)unused;
     static const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_OPRF,
@@ -207,8 +207,8 @@ static void log_scales_lose_nothing(void **unused)
     bo_context_destroy(context);
 }
 
-/* One of five keys is too large, and there is no query yet: the call fails at once, not when the state is used. */
-static void keys_beyond_measure_are_refused_at_once(void **unused)
+/* One of five keys is too large, without queries: the call fails immediately, not when the state is used. */
+static void large_keys_are_refused_immediately(void **unused)
 {
     (void)unused;
     static const bo_function functions[] = {BO_FUNCTION_POSITIVE, BO_FUNCTION_HYPERBOLIC, BO_FUNCTION_OPRF,
@@ -234,8 +234,8 @@ static void keys_beyond_measure_are_refused_at_once(void **unused)
     bo_context_destroy(context);
 }
 
-/* Beyond the window too: features of a key whose log scale has lost its fraction are refused, not dropped. */
-static void far_keys_beyond_measure_are_refused(void **unused)
+/* Also before the window: features of a key whose log scale has lost its fraction are refused, not dropped. */
+static void large_keys_before_the_window_are_refused(void **unused)
 {
     (void)unused;
     enum { TOKENS = 6, WIDTH = 4 };
@@ -256,7 +256,7 @@ static void far_keys_beyond_measure_are_refused(void **unused)
                  bo_attention_forward_arrays(context, attention, &shape, &in, NULL, NULL, out, NULL));
     void *state = aligned_alloc(64, (bo_attention_state_bytes(attention) + 63) / 64 * 64);
     assert_ok(context, bo_attention_state_init(context, attention, state));
-    for (size_t t = 0; t < 3; t++) { /* at the third token the first one leaves the window */
+    for (size_t t = 0; t < 3; t++) { /* at the third token, the first token leaves the window */
         bo_attention_inputs token = {.q = q + t * WIDTH, .k = k + t * WIDTH, .v = v + t * WIDTH};
         bo_status status = bo_attention_step(context, attention, 1, &token, &state, out);
         assert_int_equal(status, t < 2 ? BO_OK : BO_NUMERIC);
@@ -266,8 +266,8 @@ static void far_keys_beyond_measure_are_refused(void **unused)
     bo_context_destroy(context);
 }
 
-/* Values whose sums overflow float32: hybrid attention fails as the other kinds do, for a sequence and step by step. */
-static void values_beyond_float_are_not_given(void **unused)
+/* Values whose sums overflow float32: hybrid attention fails like the other kinds, for a sequence and in steps. */
+static void overflowing_values_are_refused(void **unused)
 {
     (void)unused;
     static const char *const names[] = {"hybrid", "hybrid of elu", "hybrid of hedgehog", "favor", "softmax"};
@@ -312,8 +312,8 @@ static bo_status backward_of_size(trial *t, float size)
                                         t->array[OUT], t->tape, t->gradient[OUT], NULL, &g);
 }
 
-/* Gradients that overflow float32 are not returned as finite numbers, for any kind. */
-static void gradients_beyond_float_are_not_given(void **unused)
+/* No kind returns finite values for gradients that overflow float32. */
+static void overflowing_gradients_are_refused(void **unused)
 {
     (void)unused;
     static const float sizes[] = {1e10f, 1e20f, 1e30f};
@@ -339,7 +339,7 @@ static void gradients_beyond_float_are_not_given(void **unused)
 }
 
 /* The message names the array. */
-static void gradients_beyond_float_are_named(void **unused)
+static void overflowing_gradients_are_named(void **unused)
 {
     (void)unused;
     static const struct {
@@ -376,8 +376,8 @@ static void gradients_beyond_float_are_named(void **unused)
     bo_context_destroy(context);
 }
 
-/* A convex gate of exactly 1 gives its token the minimum weight 1e-30, which does not change for gates nearby: what
- * remains is the gradient of the decay, as large as the other gradients. */
+/* With a convex gate of exactly 1, a token has the minimum weight 1e-30, which is constant for gates near 1: the
+ * gradient consists of the decay's part, as large as the other gradients. */
 static void gates_of_one_have_gradients_of_their_size(void **unused)
 {
     (void)unused;
@@ -401,15 +401,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extreme_arrays_leave_numbers),
-        cmocka_unit_test(queries_of_any_norm_leave_numbers),
-        cmocka_unit_test(scores_that_rise_are_followed),
-        cmocka_unit_test(faint_windows_are_followed),
-        cmocka_unit_test(log_scales_lose_nothing),
-        cmocka_unit_test(keys_beyond_measure_are_refused_at_once),
-        cmocka_unit_test(far_keys_beyond_measure_are_refused),
-        cmocka_unit_test(values_beyond_float_are_not_given),
-        cmocka_unit_test(gradients_beyond_float_are_not_given),
-        cmocka_unit_test(gradients_beyond_float_are_named),
+        cmocka_unit_test(queries_of_any_norm_give_finite_outputs),
+        cmocka_unit_test(rising_scores_do_not_overflow),
+        cmocka_unit_test(faint_windows_have_gradients),
+        cmocka_unit_test(log_scales_keep_precision),
+        cmocka_unit_test(large_keys_are_refused_immediately),
+        cmocka_unit_test(large_keys_before_the_window_are_refused),
+        cmocka_unit_test(overflowing_values_are_refused),
+        cmocka_unit_test(overflowing_gradients_are_refused),
+        cmocka_unit_test(overflowing_gradients_are_named),
         cmocka_unit_test(gates_of_one_have_gradients_of_their_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,7 +146,7 @@ static void nonsense_is_refused(void **state)
                  bo_gate_backward(context, 2, 3, 1, x, NULL, log_gate, log_gate, x, NULL, NULL));
     x[4] = NAN;
     assert_fails(context, BO_NUMERIC, "token 1, head 0", bo_gate_forward(context, 2, 3, 1, x, w, &b, log_gate));
-    x[4] = INFINITY; /* log g would be 0, which would hide the error */
+    x[4] = INFINITY; /* log g = 0 would hide the error */
     assert_fails(context, BO_NUMERIC, "token 1, head 0", bo_gate_forward(context, 2, 3, 1, x, w, &b, log_gate));
     assert_ok(context, bo_gate_forward(context, 0, 3, 1, NULL, w, &b, NULL));
     assert_ok(context, bo_gate_backward(context, 0, 3, 1, NULL, w, NULL, NULL, NULL, dw, &db));

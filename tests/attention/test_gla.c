@@ -268,7 +268,7 @@ static void splits_and_steps(void **state)
     bo_context_destroy(context);
 }
 
-/* Many sequences in one step, and a query without a key, which changes nothing. */
+/* Many sequences in one step, and a query without a key, which does not change the state. */
 static void steps_of_many_sequences(void **state)
 {
     (void)state;
@@ -323,8 +323,8 @@ static void threads_change_no_bit(void **state)
     for (size_t i = 0; i < 3; i++) drop(&x[i]);
 }
 
-/* Changing any token t, including its gates, keeps the bits of all earlier outputs. */
-static void the_future_changes_no_bit(void **state)
+/* Changing a token t, including its gates, changes no bit of earlier outputs. */
+static void later_tokens_change_no_bit(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -378,7 +378,7 @@ static void gates_near_one(void **state)
     bo_context_destroy(context);
 }
 
-/* Numbers that are not finite, invalid gates, and finite numbers that overflow float32. */
+/* NaN and infinity, invalid gates, and finite numbers that overflow float32. */
 static void bad_numbers(void **state)
 {
     (void)state;
@@ -420,7 +420,7 @@ int main(void)
         cmocka_unit_test(splits_and_steps),
         cmocka_unit_test(steps_of_many_sequences),
         cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(the_future_changes_no_bit),
+        cmocka_unit_test(later_tokens_change_no_bit),
         cmocka_unit_test(gates_near_one),
         cmocka_unit_test(bad_numbers),
     };

@@ -1,5 +1,5 @@
-/* Keys without queries (shape.no_queries): the states and the gradients through them have the same bits as in a call
- * whose outputs are not used, for any number of threads. */
+/* Keys without queries (shape.no_queries): the states and the gradients through them are bit-identical to a call whose
+ * outputs are not used, for any number of threads. */
 #include "kind_cases.h"
 #include "trial.h"
 
@@ -86,7 +86,7 @@ static void keys_leave_what_they_leave_beside_queries(void **state)
                                .past = n / 2 * 9,
                                .final_gradient = true,
                                .seed = i};
-            if (desc.attention.causal != causal) continue; /* the kind exists only with a causal mask */
+            if (desc.attention.causal != causal) continue; /* the kind is always causal */
             check(contexts, &desc);
         }
     bo_context_destroy(contexts[0]);

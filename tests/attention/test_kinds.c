@@ -10,7 +10,7 @@
 
 enum { HEADS = 2, DIM = 4, TOKENS = 3, MAX_FLOATS = HEADS * DIM * DIM * TOKENS };
 
-/* The smallest descriptor for this kind; a kernel of 0 means the default of the kind. */
+/* The minimal descriptor of a kind; kernel 0 means the default of the kind. */
 static bo_attention_desc minimal_desc(bo_attention_kind kind, bo_kernel kernel)
 {
     bo_attention_desc d = {.kind = kind, .heads = HEADS, .dim = DIM, .causal = true, .features = {.kernel = kernel}};
@@ -90,7 +90,7 @@ static void presets_are_kinds(void **state)
 typedef struct field {
     const char *name;
     void (*set)(bo_attention_desc *d);
-    bool (*accepts)(const bo_attention_desc *d); /* according to the table; d does not have the field */
+    bool (*accepts)(const bo_attention_desc *d); /* according to the table; the field is not set in d */
 } field;
 
 /* The kernel that is created. */
@@ -110,7 +110,7 @@ static bo_kernel kernel_of(const bo_attention_desc *d)
     }
 #define HAS(trait) bo_attention_has(d, BO_TRAIT_##trait)
 
-/* A rank gives some descriptors an M. */
+/* True if a rank adds M to the descriptor. */
 static bool ranked(const bo_attention_desc *d)
 {
     bo_attention_desc with_rank = *d;
@@ -194,7 +194,7 @@ static void kernels_are_accepted_as_the_table_states(void **state)
     bo_context_destroy(context);
 }
 
-/* A map has the given number of features if it is free, and its own number otherwise. */
+/* A map has the given number of features if the number is free, else a fixed number. */
 static void free_lengths_are_free(void **state)
 {
     (void)state;
@@ -288,8 +288,8 @@ static void inputs_are_accepted_as_the_table_states(void **state)
     bo_context_destroy(context);
 }
 
-/* HYBRID has an M exactly if its kernel is SOFTMAX, given or by default, and it has a rank; a rank is never a default
- * of it. */
+/* HYBRID has M if and only if its kernel is SOFTMAX, given or by default, and the rank is set; there is no default
+ * rank. */
 static void a_rank_adds_m_to_hybrid(void **state)
 {
     (void)state;

@@ -80,8 +80,8 @@ static void agrees_whatever_is_given(void **state)
         }
 }
 
-/* An array that is not given for the keys is shared: the gradient of m is then the sum of both. */
-static void shares_what_the_keys_are_not_given(void **state)
+/* If an array is not given for the keys, it is shared: the gradient of m is then the sum of both. */
+static void shares_missing_key_arrays(void **state)
 {
     (void)state;
     bo_attention_desc desc = {.kind = BO_ATTENTION_LEARNED, .causal = true, .rank = RANK};
@@ -215,7 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_whatever_is_given),
-        cmocka_unit_test(shares_what_the_keys_are_not_given),
+        cmocka_unit_test(shares_missing_key_arrays),
         cmocka_unit_test(stays_finite),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(hybrid_has_learned_maps),

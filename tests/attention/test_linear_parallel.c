@@ -1,5 +1,5 @@
 /* Fewer heads than threads: the forward pass runs as a pipeline of rounds (softmax attention: in tiles and blocks)
- * without any visible effect. Outputs, tapes (by the gradients) and final states have the bits of one thread. */
+ * without a visible effect. Outputs, tapes (through the gradients) and final states are bit-identical to one thread. */
 #include "attention/attention.h"
 #include "../testing.h"
 
@@ -23,7 +23,7 @@ static const wave_case cases[] = {
     {"softmax, causal", {.kind = BO_ATTENTION_SOFTMAX, .causal = true}, {1100, 33}, {0}},
     {"softmax, window", {.kind = BO_ATTENTION_SOFTMAX, .causal = true, .window = 70}, {1025, 512}, {0}},
     {"softmax, cross", {.kind = BO_ATTENTION_SOFTMAX}, {600, 0}, {130, 70}},
-    {"whole rounds and one token more",
+    {"full rounds and one more token",
      {.kind = BO_ATTENTION_FAVOR, .causal = true},
      {CHUNKS * CHUNK, CHUNKS * CHUNK + 1},
      {0}},
@@ -74,7 +74,8 @@ static wave_result run(const wave_case *test, int threads)
                                                     &gradients));
     bo_attention_cost plan;
     assert_ok(context, bo_attention_estimate_arrays(context, attention, &shape, &plan));
-    assert_true((plan.tasks < (size_t)threads) == (threads > 2)); /* otherwise the pass does not run in waves */
+    assert_true((plan.tasks < (size_t)threads) ==
+                (threads > 2)); /* with fewer threads, the pass does not run in waves */
     bo_attention_destroy(attention);
     bo_context_destroy(context);
     free(q), free(k), free(v), free(gate), free(dout), free(tape);

@@ -28,7 +28,7 @@ static const char *const names[] = {
     "gated ridge",
 };
 
-/* The last queries of the reference, which sees every key. */
+/* The last queries of the reference, which sees all keys. */
 static double *last_outputs(const trial *t)
 {
     trial_result result = trial_result_make(t);
@@ -68,8 +68,9 @@ static void step_through(const trial *t, float *out)
 }
 
 /* Values are near one, so that a sum grows with N. A sum of N float32 terms drifts by about √N / 4 of its last place,
- * 2⁻²⁴ √N / 4 = 5e-6 of it for N steps. Features of both signs cancel, which increases the relative drift: 20 times as
- * much is allowed. With a gate that forgets nothing accumulates, and only the rounding errors of one token remain. */
+ * 2⁻²⁴ √N / 4 = 5e-6 of it for N steps. Features of both signs cancel, which increases the relative drift: 20 times
+ * more is allowed. With a gate that forgets, errors do not accumulate, and only the rounding errors of one token
+ * remain. */
 static void check(const trial *t, const double *truth, const float *out, const char *what)
 {
     double tolerance = t->d->gate ? 1e-5 : 1e-4;
@@ -139,7 +140,7 @@ static void check_slow_gate(bo_context *context, bo_gate gate, double norm, doub
         assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, stepped + i));
     trial_forward(&t);
     double found[] = {(double)t.array[OUT][2 * HALF - 1], (double)stepped[2 * HALF - 1]};
-    for (size_t i = 0; i < 2; i++) /* 2000 rounding errors of a sum: 2⁻²⁴ √2000 = 3e-6; ten times that is allowed */
+    for (size_t i = 0; i < 2; i++) /* 2000 rounding errors of a sum: 2⁻²⁴ √2000 = 3e-6; ten times more is allowed */
         if (fabs(found[i] - truth) > 3e-5)
             fail_msg("gate %s, |k| = %g, log g = %g, by %s: %.7g, expected %.7g", bo_gate_name(gate), norm, log_gate,
                      i ? "steps" : "forward", found[i], truth);

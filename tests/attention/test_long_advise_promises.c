@@ -4,10 +4,10 @@
 #include "attention/enums.h"
 #include "advice.h"
 
-/* Every map that is predicted to reach the target reaches it, within the variation of a draw, with new draws. Values
- * with a nonzero mean make the target easy, but not the denominators of signed features: one that is close to 0 spoils
- * the result, which happens for single queries of some draws. */
-static void promises_are_kept(void **state)
+/* Every map that is predicted to reach the target reaches it with new draws, within the variation of a draw. Values
+ * with a nonzero mean make the target easy, but not the denominators of signed features: a denominator close to 0 makes
+ * the result wrong, which happens for single queries of some draws. */
+static void predicted_maps_reach_the_target(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -25,7 +25,7 @@ static void promises_are_kept(void **state)
                 assert_int_equal(desc->features.features, a->maps[i].features);
                 double found = follow(context, d, d, desc, exact);
                 if (!(found < 1.2 * a->target && fabs(found / a->maps[i].error - 1) < 0.4))
-                    fail_msg("%s %s: promised %g with %zu features, found %g", bo_attention_kind_name(desc->kind),
+                    fail_msg("%s %s: predicted %g with %zu features, found %g", bo_attention_kind_name(desc->kind),
                              bo_function_name(desc->features.function), a->maps[i].error, a->maps[i].features, found);
                 kept++;
             }
@@ -92,8 +92,8 @@ static void errors_hold_on_other_data(void **state)
         }
         qsort(ratios, PAIRS, sizeof *ratios, ascending);
         if (!(ratios[PAIRS / 2] > 0.75 && ratios[PAIRS / 2] < 1.25))
-            fail_msg("shape %d: told %g of what is found (from %g to %g)", shape, ratios[PAIRS / 2], ratios[0],
-                     ratios[PAIRS - 1]);
+            fail_msg("shape %d: predicted %g times the measured error (from %g to %g)", shape, ratios[PAIRS / 2],
+                     ratios[0], ratios[PAIRS - 1]);
     }
     bo_context_destroy(context);
 }
@@ -115,7 +115,7 @@ static void errors_are_those_of_three_draws(void **state)
         const bo_attention_desc *found = &a->maps[i].desc;
         if (!a->maps[i].features || found->proposal != BO_PROPOSAL_NONE ||
             found->features.sampling != BO_SAMPLING_DRAWN)
-            continue; /* these see more rows of other sequences */
+            continue; /* they see more rows of other sequences */
         windows += found->kind == BO_ATTENTION_HYBRID;
         bo_attention *attention;
         double squares = 0, worst = 0;
@@ -142,7 +142,7 @@ static void errors_are_those_of_three_draws(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(promises_are_kept),
+        cmocka_unit_test(predicted_maps_reach_the_target),
         cmocka_unit_test(errors_hold_on_other_data),
         cmocka_unit_test(errors_are_those_of_three_draws),
     };

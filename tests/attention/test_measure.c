@@ -67,7 +67,8 @@ static bo_attention_accuracy compare(bo_context *context, const bo_attention_des
 
 /* ---- softmax attention ------------------------------------------------------------------------------------------- */
 
-/* Float outputs of a softmax over at most 150 keys: 1e-5 is far above rounding errors and far below any mistake. */
+/* Float outputs of a softmax over at most 150 keys: 1e-5 is far above rounding errors and far below the effect of a
+ * bug. */
 static void exact_attention_is_exact(void **state)
 {
     (void)state;
@@ -83,7 +84,7 @@ static void exact_attention_is_exact(void **state)
         assert_true(e.softmax_seconds > 0 && e.kind_seconds > 0);
         assert_true(e.softmax_bytes > 0 && e.kind_bytes == e.softmax_bytes);
     }
-    /* with a window it is a different function, and its own kernel includes the window */
+    /* with a window the function differs, and its kernel includes the window */
     bo_attention_desc desc = base_desc(BO_ATTENTION_SOFTMAX, true);
     desc.window = 7;
     bo_attention_accuracy e = compare(context, &desc, &one_sequence, &in, TOKENS);
@@ -220,7 +221,7 @@ static void learned_maps_meet_their_kernel(void **state)
     bo_context_destroy(context);
 }
 
-/* |s q·k|^p is its own closed form; there are no features to compare. */
+/* |s q·k|^p is a closed form; there are no features to compare. */
 static void powers_meet_their_kernel(void **state)
 {
     (void)state;
@@ -268,11 +269,11 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* With m frequencies the error against the kind's own kernel falls as 1/√m: between 256 and 4096 by a factor of 4
- * (against any other kernel it would not fall). Medians are used because denominators of signed features may be close
- * to 0. Independent draws: the mean of kernel_error² over thousands of pairs is kernel_predicted². Eight seeds with two
- * key heads each are 16 draws, whose errors vary by about 1/√(2·16), or twice that with the heavy tails of positive
- * features: within a factor of 1.6. */
+/* With m frequencies the error relative to the kind's kernel decreases as 1/√m: between 256 and 4096 by a factor of 4
+ * (relative to any other kernel it would not decrease). Medians are used because denominators of signed features may be
+ * close to 0. Independent draws: the mean of kernel_error² over thousands of pairs is kernel_predicted². Eight seeds
+ * with two key heads each are 16 draws, whose errors vary by about 1/√(2·16), or twice that with the heavy tails of
+ * positive features: within a factor of 1.6. */
 static void check_near(bo_context *context, const bo_attention_desc *desc, const bo_attention_inputs *in)
 {
     enum { SEEDS = 8 };

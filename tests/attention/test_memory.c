@@ -94,7 +94,7 @@ static void check_failures(const kind_of *kind, int threads, bo_status (*call)(b
         if (c.live != before) fail_msg("%s: allocation %zu failing leaks", kind->name, nth);
         if (status != BO_OK && (status != BO_MEMORY || !strlen(bo_context_error(context))))
             fail_msg("%s: allocation %zu failing: %s", kind->name, nth, bo_context_error(context));
-        if (status == BO_OK && reached) fail_msg("%s: allocation %zu failed and nobody noticed", kind->name, nth);
+        if (status == BO_OK && reached) fail_msg("%s: allocation %zu failed without an error", kind->name, nth);
     }
     trial_drop(&t);
     bo_context_destroy(context);
@@ -111,8 +111,8 @@ static void any_allocation_may_fail(void **state)
     check_failures(kind_named("dark"), 2, use_other_calls);
 }
 
-/* A redraw that runs out of memory leaves an attention that works, and no state that it would misread. */
-static void redraws_that_fail_do_no_harm(void **state)
+/* After a redraw that runs out of memory, the attention works and accepts no incompatible state. */
+static void failed_redraws_keep_the_attention(void **state)
 {
     (void)state;
     counting c = {0};
@@ -134,7 +134,7 @@ static void redraws_that_fail_do_no_harm(void **state)
         status = bo_attention_redraw(context, t.attention, 9);
         c.fail_at = 0;
         if (status == BO_MEMORY && bo_attention_state_check(context, t.attention, t.initial[0]) == BO_OK) {
-            trial_forward(&t); /* its identity has not changed */
+            trial_forward(&t); /* its fingerprint has not changed */
             assert_memory_equal(before, t.array[OUT], t.count[OUT] * sizeof *before);
         }
         assert_ok(context, bo_attention_redraw(context, t.attention, 0));
@@ -191,9 +191,9 @@ static void plans_state_the_memory_of_calls(void **state)
         usage u = measure(&kinds[i], 500);
         assert_int_equal(u.plan.tape_bytes, u.tape);
         if (u.forward > u.plan.forward_bytes + SUNDRIES || u.plan.forward_bytes > u.forward)
-            fail_msg("%s: forward took %zu bytes, the plan said %zu", kinds[i].name, u.forward, u.plan.forward_bytes);
+            fail_msg("%s: forward took %zu bytes, the plan states %zu", kinds[i].name, u.forward, u.plan.forward_bytes);
         if (u.backward > u.plan.backward_bytes + SUNDRIES || u.plan.backward_bytes > u.backward)
-            fail_msg("%s: backward took %zu bytes, the plan said %zu", kinds[i].name, u.backward,
+            fail_msg("%s: backward took %zu bytes, the plan states %zu", kinds[i].name, u.backward,
                      u.plan.backward_bytes);
     }
 }
@@ -250,8 +250,9 @@ static void plans_count_operations(void **state)
     bo_context_destroy(context);
 }
 
-/* For 16 times the length the forward pass needs the same memory; the backward pass and the tape need at most 4 times
- * as much, except for two floats per query. One state may be added at each end if lengths do not divide evenly. */
+/* For 16 times the length, the forward pass requires the same memory, and the backward pass and the tape require at
+ * most 4 times the memory, except for two floats per query. One state may be added at each end if lengths do not divide
+ * evenly. */
 static void long_sequences_need_little_memory(void **state)
 {
     (void)state;
@@ -272,7 +273,7 @@ static void long_sequences_need_little_memory(void **state)
     }
 }
 
-/* Softmax attention: its memory beyond inputs and outputs grows no faster than they do. */
+/* Softmax attention: the memory besides inputs and outputs grows no faster than inputs and outputs. */
 static void softmax_attention_needs_no_square_matrix(void **state)
 {
     (void)state;
@@ -288,7 +289,7 @@ static void softmax_attention_needs_no_square_matrix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_allocation_may_fail),           cmocka_unit_test(redraws_that_fail_do_no_harm),
+        cmocka_unit_test(any_allocation_may_fail),           cmocka_unit_test(failed_redraws_keep_the_attention),
         cmocka_unit_test(plans_state_the_memory_of_calls),   cmocka_unit_test(plans_count_operations),
         cmocka_unit_test(long_sequences_need_little_memory), cmocka_unit_test(softmax_attention_needs_no_square_matrix),
     };

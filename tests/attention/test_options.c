@@ -1,5 +1,5 @@
 /* Optional arguments do not change results: any subset of gradients, no tape, no final states, unaligned rows, states
- * and attentions shared by threads. All results have the same bits. */
+ * and attentions shared by threads. All results are bit-identical. */
 #include "cases.h"
 #include <pthread.h>
 
@@ -18,7 +18,7 @@ static void assert_bits(const trial *t, const char *what, const float *found, co
     if (memcmp(found, expected, count * sizeof *found)) fail_msg("%s: %s", t->desc.name, what);
 }
 
-/* ---- gradients one by one ---------------------------------------------------------------------------------------- */
+/* ---- separate gradients ------------------------------------------------------------------------------------------ */
 
 static bo_status backward(const trial *t, const bo_attention_gradients *g)
 {
@@ -62,7 +62,7 @@ static void gradients_do_not_depend_on_each_other(void **state)
 }
 
 /* Without dout only the gradients of the final states are propagated. */
-static void no_output_gradient_is_a_zero_one(void **state)
+static void missing_output_gradients_are_zero(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -104,7 +104,7 @@ static const float *shifted(const float *array, size_t count, float **block)
     return array ? *block + 1 : NULL;
 }
 
-static void outputs_depend_on_numbers_alone(void **state)
+static void outputs_do_not_depend_on_addresses(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -130,7 +130,7 @@ static void outputs_depend_on_numbers_alone(void **state)
     bo_context_destroy(context);
 }
 
-/* Layouts only change the positions of numbers. */
+/* Layouts only change the positions of elements. */
 static void layouts_agree(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void attentions_and_states_are_shared(void **state)
 /* ---- many sequences ---------------------------------------------------------------------------------------------- */
 
 /* Gradients of parameters are sums over all sequences; rows of zeros have gradients too. */
-static void parameters_collect_from_every_sequence(void **state)
+static void parameter_gradients_sum_over_sequences(void **state)
 {
     (void)state;
     static const char *const names[] = {"rfa-gate",         "dark of low rank", "hybrid with M",
@@ -237,11 +237,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_do_not_depend_on_each_other),
-        cmocka_unit_test(no_output_gradient_is_a_zero_one),
-        cmocka_unit_test(outputs_depend_on_numbers_alone),
+        cmocka_unit_test(missing_output_gradients_are_zero),
+        cmocka_unit_test(outputs_do_not_depend_on_addresses),
         cmocka_unit_test(layouts_agree),
         cmocka_unit_test(attentions_and_states_are_shared),
-        cmocka_unit_test(parameters_collect_from_every_sequence),
+        cmocka_unit_test(parameter_gradients_sum_over_sequences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

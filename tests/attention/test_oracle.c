@@ -66,7 +66,7 @@ static const case_of cases[] = {
     {"hybrid of another kernel", BO_ATTENTION_HYBRID, BO_KERNEL_ELU, BO_FUNCTION_ELU, .causal = true, .window = 1},
 };
 
-/* All numbers that the loss depends on, concatenated so that they can be perturbed by index. */
+/* All values that the loss depends on, concatenated so that they can be perturbed by index. */
 typedef struct numbers {
     double q[GROUP * QUERIES * DIM], k[(QUERIES + PAST) * DIM], v[(QUERIES + PAST) * VALUE], log_gate[QUERIES + PAST];
     double sigma[DIM], m[DIM * DIM], mix[GROUP], s0[16 * VALUE], z0[16], m_k[DIM * DIM], bias[DIM], bias_k[DIM];

@@ -13,18 +13,18 @@ typedef struct case_of {
 static const case_of cases[] = {
     {"gla", BO_ATTENTION_GLA, .gate = true},
     {"gla of unit keys", BO_ATTENTION_GLA, .gate = true, .unit = true},
-    {"gla asked", BO_ATTENTION_GLA, .gate = true, .read_only = true},
+    {"gla read only", BO_ATTENTION_GLA, .gate = true, .read_only = true},
     {.name = "delta", .kind = BO_ATTENTION_DELTA},
     {"delta of unit keys", BO_ATTENTION_DELTA, .unit = true, .plain = true},
     {"gated delta", BO_ATTENTION_DELTA, .gate = true, .unit = true},
     {.name = "ridge", .kind = BO_ATTENTION_RIDGE},
     {"ridge, plain", BO_ATTENTION_RIDGE, .plain = true},
-    {"ridge asked", BO_ATTENTION_RIDGE, .read_only = true},
+    {"ridge read only", BO_ATTENTION_RIDGE, .read_only = true},
     {"gated ridge", BO_ATTENTION_RIDGE, .gate = true},
     {"gated ridge of unit keys", BO_ATTENTION_RIDGE, .gate = true, .unit = true},
 };
 
-/* All numbers that the loss depends on, concatenated so that they can be perturbed by index. */
+/* All values that the loss depends on, concatenated so that they can be perturbed by index. */
 typedef struct numbers {
     double q[GROUP * TOKENS * DIM], k[TOKENS * DIM], v[TOKENS * VALUE], log_gate[TOKENS * DIM], beta[TOKENS];
     double lambda[DIM], s0[DIM * VALUE], h0[DIM * DIM];
@@ -141,7 +141,7 @@ static void ridge_minimizes_its_objective(void **state)
     memset(p->in.s0, 0, sizeof p->in.s0);
     memset(p->in.h0, 0, sizeof p->in.h0);
     double w[DIM * VALUE];
-    for (size_t i = 0; i < DIM; i++) { /* the last query reads the rows of W one by one */
+    for (size_t i = 0; i < DIM; i++) { /* the last query reads each row of W in turn */
         memory_head last = p->head;
         for (size_t c = 0; c < DIM; c++) p->in.q[(TOKENS - 1) * DIM + c] = i == c;
         last.dq = NULL;

@@ -151,7 +151,7 @@ static void gradients_are_derivatives(void **state)
         assert_ok(t->context,
                   bo_attention_backward_arrays(t->context, t->attention, &shape, &in, NULL, t->out, tape, c, NULL, &g));
         for (size_t j = 0; j < QK; j++) {
-            if (j / DIM == 7) continue; /* a query of 0: every weight is 0, and after a small change none is */
+            if (j / DIM == 7) continue; /* a zero query: all weights are 0, but not after a small change */
             assert_close(dq[j], slope(&p, &p.q[j], c), 1e-3);
             /* the first token has only key 0, whose weight cancels */
             if (j / DIM != 0) assert_close(dk[j], slope(&p, &p.k[j], c), 1e-3);

@@ -3,9 +3,9 @@
  * A factor of a product is rounded by at most 2^-8 of its size, by about u = 2^-9 on average. Roundings are
  * independent, so the norm of the error of a product is about u times the norm of the terms. From q, k and v to the
  * output there are at most six roundings of factors in a row (x and w, then the features or q and k, the weights or
- * scores, and v), to the gradients at most twelve. The inputs are such that outputs are means with positive weights;
- * gradients are differences of two such means, which doubles the relative error. The bounds are 6 u and 24 u; a missing
- * mask or a wrong key changes results by their size. */
+ * scores, and v), to the gradients at most twelve. Outputs are means with positive weights. Gradients are differences
+ * of two such means, which doubles the relative error. The bounds are 6 u and 24 u; a missing mask or a wrong key
+ * changes results by their size. */
 #include "cases.h"
 
 enum { HEADS = 4, KEY_HEADS = 2, WIDTH = 24, VALUE = 20, FEATURES = 40 };
@@ -90,7 +90,7 @@ static void other_kinds_do_not_change(void **state)
     }
 }
 
-/* Frequencies that are drawn again to the same values give the same bits: the precision of the maps does not change. */
+/* Redrawing the same frequencies gives bit-identical results: the precision of the maps does not change. */
 static void new_maps_keep_the_precision(void **state)
 {
     (void)state;

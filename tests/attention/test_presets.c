@@ -6,7 +6,7 @@
 
 enum { HEADS = 2, DIM = 6, VALUE = 3, FEATURES = 16 };
 
-/* The description after creation, and the numbers that a state holds for one key head. */
+/* The descriptor after creation, and the floats of one key head in a state. */
 typedef struct expected {
     const char *name;
     bo_attention_kind kind;
@@ -159,7 +159,7 @@ static void descriptions_are_those_of_the_table(void **state)
                     d->proposal == e->proposal && d->features.kernel == e->kernel &&
                     d->features.function == e->function && d->features.features == e->features &&
                     d->causal == e->causal && d->unit == e->unit && d->heads == HEADS && d->key_heads == HEADS;
-        if (!same) fail_msg("%s is not described as the table has it", e->name);
+        if (!same) fail_msg("%s does not have the descriptor of the table", e->name);
         if (e->scale > 0) assert_close(d->scale, e->scale, 1e-15);
         bool products = d->kind == BO_ATTENTION_LINEAR && e->kernel != BO_KERNEL_ELU;
         if (products) assert_close(d->features.gamma, DEFAULT_SCALE, 1e-15);
@@ -177,7 +177,7 @@ static void descriptions_are_those_of_the_table(void **state)
     bo_context_destroy(context);
 }
 
-/* A preset sets the options that it defines and no others. */
+/* A preset sets only the options that it defines. */
 static void other_fields_stay(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void other_fields_stay(void **state)
                        after.unit == presets[i].unit && after.causal && after.features.kernel != BO_KERNEL_CAUCHY;
         bool kept = after.heads == 3 && after.dim == 5 && after.scale == 7 && after.window == 9 && after.chunk == 11 &&
                     after.features.features == 13 && after.features.seed == 15;
-        if (!decided || !kept) fail_msg("%s: decided %d, kept the rest %d", presets[i].name, decided, kept);
+        if (!decided || !kept) fail_msg("%s: decided %d, kept the others %d", presets[i].name, decided, kept);
     }
 }
 
@@ -240,7 +240,7 @@ static void aliases_stand_for_presets(void **state)
     assert_null(bo_attention_preset_find(NULL));
 }
 
-/* A descriptor made by a preset has the name of the preset, even after an attention resolved its defaults. */
+/* A descriptor from a preset has the name of the preset, also after its defaults are resolved. */
 static void descriptors_have_the_names_of_presets(void **state)
 {
     (void)state;

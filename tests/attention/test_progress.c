@@ -32,7 +32,7 @@ static const watch_case cases[] = {
     {"gated ridge", {.kind = BO_ATTENTION_RIDGE, .causal = true, .gate = BO_GATE_DECAY}, TOKENS},
 };
 
-/* How often the callback was called, when it returns false, and the reported progress. */
+/* The number of calls of the callback, the call that returns false, and the reported progress. */
 typedef struct listener {
     int calls, stop_at;
     double done, total;
@@ -66,7 +66,7 @@ static bo_status run(const pass *p, bool backward)
                                         NULL, &gradients);
 }
 
-/* The callback is called by the calling thread, also if another thread does all the work on a busy host. */
+/* The calling thread calls the callback, also if another thread does all the work on a busy host. */
 static void assert_stops(const char *name, const pass *p, bool backward, int threads, listener *l)
 {
     const char *what = backward ? "attention, backward" : "attention, forward";

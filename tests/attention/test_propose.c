@@ -1,4 +1,4 @@
-/* A proposal is made for all key heads or for none, and its report covers all of them. */
+/* A proposal applies to all key heads or, on failure, to none, and its report covers all key heads. */
 #include "attention/attention.h"
 #include "base/counting.h"
 
@@ -50,7 +50,7 @@ static void clipped_eigenvalues_of_all_heads_are_counted(void **state)
 
 /* If any allocation fails, the frequencies do not change: an earlier state still matches. Tested with standard
  * frequencies and with an earlier proposal. */
-static void a_failure_leaves_every_head_as_it_was(void **state)
+static void failures_change_no_head(void **state)
 {
     (void)state;
     const double small[KEY_HEADS] = {0.5, 0.7, 0.9}, other[KEY_HEADS] = {0.8, 0.6, 0.4};
@@ -111,7 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clipped_eigenvalues_of_all_heads_are_counted),
-        cmocka_unit_test(a_failure_leaves_every_head_as_it_was),
+        cmocka_unit_test(failures_change_no_head),
         cmocka_unit_test(nothing_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

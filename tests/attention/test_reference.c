@@ -6,7 +6,7 @@
 
 /* ---- the oracle and float32 -------------------------------------------------------------------------------------- */
 
-/* Float64 starts from an empty past and has no CUSTOM map. */
+/* Float64 starts from empty states and does not support CUSTOM maps. */
 static bool has_f64(const trial_desc *desc)
 {
     return !desc->past && !desc->shape.no_keys && desc->attention.features.kernel != BO_KERNEL_CUSTOM;
@@ -116,8 +116,8 @@ static void many_sequences(void **state)
     bo_context_destroy(context);
 }
 
-/* A hybrid whose gates leave nothing of the sums: the unit of the clamp is the largest weight in the window, here below
- * 1, because every score is negative. */
+/* A hybrid whose gates clear the sums: the unit of the clamp is the largest weight in the window, here below 1, because
+ * every score is negative. */
 static void empty_sums_of_a_hybrid(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static double loss(bo_context *context, trial_f64 *w)
 }
 
 /* Moves numbers away from the ends of their ranges, so that both sides of a step are allowed and smooth: gates of 1 and
- * β = 0. Gates that leave nothing become moderate. */
+ * β = 0. Gates of 0 become moderate. */
 static void make_smooth(trial_f64 *w)
 {
     const size_t *count = w->of->count;
@@ -241,7 +241,7 @@ static void large_inputs_stay_finite(void **state)
                            .seed = i};
         trial t = trial_make(context, &desc);
         trial_f64 w = trial_f64_make(&t);
-        trial_f64_forward(context, &w), trial_f64_backward(context, &w); /* a result that is not finite is an error */
+        trial_f64_forward(context, &w), trial_f64_backward(context, &w); /* NaN or infinity in a result is an error */
         trial_f64_drop(&w);
         trial_drop(&t);
     }
@@ -268,7 +268,7 @@ static void nearly_singular_systems(void **state)
     bo_context_destroy(context);
 }
 
-/* The gradient of a zero loss is zero, and gradients that are not wanted are not written. */
+/* The gradient of a zero loss is zero, and gradients that are not requested are not written. */
 static void gradients_are_optional(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Attention in float64 refuses what float32 refuses, with the same messages; states, CUSTOM maps and overflow are its
- * own cases. */
+/* Attention in float64 refuses what float32 refuses, with the same messages; states, CUSTOM maps and overflow are
+ * separate cases. */
 #include "cases.h"
 #include "refusals.h"
 #include "trial_f64.h"
@@ -33,7 +33,7 @@ static trial make_case(bo_context *context, const char *name, size_t layout)
     return trial_make(context, &desc);
 }
 
-/* Every array, at its last number: not finite, or outside its range. */
+/* Every array, at its last element: NaN, infinite, or out of range. */
 static void bad_numbers_are_refused(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void wrong_arrays_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- its own cases ----------------------------------------------------------------------------------------------- */
+/* ---- cases of float64 -------------------------------------------------------------------------------------------- */
 
 #define FORWARD(message, status)                                                                                       \
     assert_fails(context, status, message, bo_attention_forward_f64(context, t.attention, &shape, &in, w.array[OUT]))

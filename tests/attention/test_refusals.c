@@ -1,5 +1,4 @@
-/* Invalid input is refused with a message that states what was expected and what was found, and nothing else
- * changes. */
+/* Invalid input is refused with a message that states what was expected and what was found. Nothing else changes. */
 #include "attention/enums.h"
 #include "refusals.h"
 
@@ -199,7 +198,7 @@ static void sizes_beyond_memory_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Maps of which the memory could hold one, but not one for each of eight heads, are refused before one is drawn. */
+/* If memory suffices for one map but not for one map per head, the maps are refused before any is drawn. */
 static void maps_beyond_memory_are_refused(void **state)
 {
     (void)state;
@@ -289,7 +288,7 @@ static void bad_shapes_are_refused(void **state)
 
 /* NaN and infinity at the start, at the end and in the middle of each array: the message names sequence, head and
  * token. */
-static void numbers_that_are_none_are_refused(void **state)
+static void nonfinite_inputs_are_refused(void **state)
 {
     (void)state;
     static const bo_attention_desc descs[] = {EXACT_(GOOD),
@@ -330,7 +329,7 @@ static void numbers_that_are_none_are_refused(void **state)
 }
 
 /* Keys without queries are checked before they are added to a state, and on failure the state does not change. */
-static void keys_without_queries_are_looked_at(void **state)
+static void keys_without_queries_are_checked(void **state)
 {
     (void)state;
     static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 64), LINEAR_(GOOD), FAVOR_(GOOD),
@@ -398,7 +397,7 @@ static void bad_parameters_are_refused(void **state)
 }
 
 /* A step with a NaN reports its position. */
-static void steps_refuse_too(void **state)
+static void steps_report_nonfinite_inputs(void **state)
 {
     (void)state;
     static const bo_attention_desc descs[] = {EXACT_(GOOD, .capacity = 2),        FAVOR_(GOOD, .causal = true),
@@ -470,16 +469,11 @@ static void names_go_both_ways(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_descriptors_are_refused),
-        cmocka_unit_test(sizes_beyond_memory_are_refused),
-        cmocka_unit_test(maps_beyond_memory_are_refused),
-        cmocka_unit_test(missing_arrays_are_refused),
-        cmocka_unit_test(bad_shapes_are_refused),
-        cmocka_unit_test(numbers_that_are_none_are_refused),
-        cmocka_unit_test(keys_without_queries_are_looked_at),
-        cmocka_unit_test(bad_parameters_are_refused),
-        cmocka_unit_test(steps_refuse_too),
-        cmocka_unit_test(names_go_both_ways),
+        cmocka_unit_test(bad_descriptors_are_refused),      cmocka_unit_test(sizes_beyond_memory_are_refused),
+        cmocka_unit_test(maps_beyond_memory_are_refused),   cmocka_unit_test(missing_arrays_are_refused),
+        cmocka_unit_test(bad_shapes_are_refused),           cmocka_unit_test(nonfinite_inputs_are_refused),
+        cmocka_unit_test(keys_without_queries_are_checked), cmocka_unit_test(bad_parameters_are_refused),
+        cmocka_unit_test(steps_report_nonfinite_inputs),    cmocka_unit_test(names_go_both_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

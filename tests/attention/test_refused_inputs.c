@@ -2,7 +2,7 @@
  * expected. */
 #include "refusals.h"
 
-/* A number that is out of range: the array, the position, the expected range in words. */
+/* A value out of range: the array, the position, the description of the expected range. */
 typedef struct bad_number {
     bo_attention_desc desc;
     trial_array which;
@@ -75,7 +75,8 @@ static const float **input_at(bo_attention_inputs *in, trial_array which)
     return at[which];
 }
 
-/* Every array is passed to every kind: if the kind does not take it, it is refused by name, also as a gradient. */
+/* Every array is passed to every kind. If the kind does not accept the array, it is refused by name, also as a
+ * gradient. */
 static void arrays_of_other_kinds_are_refused(void **state)
 {
     (void)state;

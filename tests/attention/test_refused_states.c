@@ -1,4 +1,4 @@
-/* States that do not match, and tapes that are missing or of another pass: refused with a message. */
+/* States that do not match, and tapes that are missing or belong to another pass, are refused with a message. */
 #include "refusals.h"
 #include "attention/internal.h"
 
@@ -12,10 +12,10 @@ static void full_caches_are_refused(void **state)
     bo_attention_inputs in = trial_inputs(&t);
     bo_status status = bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]);
     assert_int_equal(status, BO_INVALID);
-    assert_non_null(strstr(bo_context_error(context), "has 5 tokens and cannot take 5 more"));
+    assert_non_null(strstr(bo_context_error(context), "has 5 tokens, and 5 more exceed"));
     assert_non_null(strstr(bo_context_error(context), "7"));
     t.desc.shape.tokens = 3; /* one token too many */
-    assert_fails(context, BO_INVALID, "cannot take 3 more",
+    assert_fails(context, BO_INVALID, "and 3 more exceed",
                  bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
     t.desc.shape.tokens = 2;
     assert_ok(context, bo_attention_extend(context, t.attention, &t.desc.shape, &in, t.initial, t.array[OUT]));
@@ -26,8 +26,8 @@ static void full_caches_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Each differs from the first in one property that a state depends on. A state that is smaller than expected must be
- * refused before it is read. */
+/* Each descriptor differs from the first in one property that a state depends on. A state that is smaller than expected
+ * must be refused before it is read. */
 static const bo_attention_desc favors[] = {
     FAVOR_(GOOD, .causal = true, .features.seed = 5),
     FAVOR_(GOOD, .causal = true, .features.seed = 6),
@@ -55,7 +55,7 @@ static const bo_attention_desc hybrids[] = {
     HYBRID_(GOOD, .causal = true, .window = 6),
     HYBRID_(GOOD, .causal = true, .window = 4096),
     HYBRID_(GOOD, .causal = true, .window = 5, .scale = 2),
-    HYBRID_(GOOD, .causal = true, .window = 5, .rank = 8), /* its keys pass through an M */
+    HYBRID_(GOOD, .causal = true, .window = 5, .rank = 8), /* its keys are multiplied by M */
     HYBRID_(GOOD, .causal = true, .window = 5, .rank = 3),
     FAVOR_(GOOD, .causal = true),
 };
@@ -193,7 +193,7 @@ static void matrices_of_other_kinds_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* Two sequences must not write to one state, and none may read a state that another writes. */
+/* Two sequences must not write to the same state, and no sequence may read a state that another sequence writes. */
 static void shared_states_are_refused(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void backward_refuses_what_it_cannot_do(void **state)
     bo_context_destroy(context);
 }
 
-/* A call that only produces a state needs a tape for the backward pass too. */
+/* A call that only computes a state also requires a tape for the backward pass. */
 static void tapes_are_allocated_without_queries(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* Gate FIXED: one decay for all tokens of a key head. Compared with the direct sum in float64, and with gate DECAY with
- * the same number for every token, which has its own tests. */
+ * the same number for every token, which has separate tests. */
 #include "direct.h"
 
 static double inner(size_t width, const double *x, const double *y, double *size)

@@ -43,7 +43,7 @@ static void test_pieces(void **state)
     (void)state;
 }
 
-/* A query without a key: that of the last token, for the state after it. */
+/* A query without a key: the query of the last token, for the state after it. */
 static void test_reading(void **state)
 {
     for (int gates = 0; gates < 2; gates++) {
@@ -103,7 +103,7 @@ static void test_reading_changes_nothing(void **state)
     (void)state;
 }
 
-/* Sums that are written to a state with a factorization: outputs are those of a state without one. */
+/* Sums that are written to a state with a factorization: outputs equal those of a state without a factorization. */
 static void test_sums_set(void **state)
 {
     bo_context *context = test_context(1);
@@ -134,7 +134,7 @@ static void test_sums_set(void **state)
     (void)state;
 }
 
-/* A state made with one Λ and used with another gives the outputs of a state made with the other. */
+/* A state from one Λ that is used with another Λ gives the outputs of a state from the other Λ. */
 static void test_other_lambda(void **state)
 {
     problem p = single(&plain);
@@ -241,7 +241,7 @@ static void test_threads_and_causality(void **state)
     for (int which = 0; which < 3; which++) {
         problem p = which ? gated : plain;
         if (which == 2) p.iterations = 5;
-        p.tokens_first = true, p.weighed = false; /* a β of 0 would hide its token */
+        p.tokens_first = true, p.weighed = false; /* a token with β = 0 is not detected */
         data d = make_data(&p);
         float *first = NULL;
         size_t row = p.heads * p.values;

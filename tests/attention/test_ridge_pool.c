@@ -274,7 +274,7 @@ static void outputs_are_those_of_the_dual(void **state)
     bo_context_destroy(context);
 }
 
-/* The output of the last query of the pool of the first t tokens is that of token t of the causal form. */
+/* The output of the last query of the pool of the first t tokens equals the output of token t of the causal form. */
 static void the_last_token_is_that_of_the_causal_form(void **state)
 {
     (void)state;
@@ -320,7 +320,7 @@ static void the_order_of_the_pairs_does_not_matter(void **state)
     bo_context_destroy(context);
 }
 
-/* Packed sequences, also one without keys: each has the bits of a separate call. */
+/* Packed sequences, one without keys: each is bit-identical to a separate call. */
 static void sequences_do_not_mix(void **state)
 {
     (void)state;

@@ -118,7 +118,7 @@ static void verify_step(trial *t)
     verify_expected expected = verify_make(t);
     bo_attention_inputs in = trial_inputs(t);
     assert_ok(t->context, bo_attention_step(t->context, t->attention, 2, &in, t->initial, t->array[OUT]));
-    for (size_t s = 0; s < 2; s++) /* the states are now the final ones of the pass */
+    for (size_t s = 0; s < 2; s++) /* the states are now the final states of the pass */
         memcpy(t->final[s], t->initial[s], bo_attention_state_bytes(t->attention));
     verify_forward(t, &expected);
     verify_drop(&expected);

@@ -109,8 +109,8 @@ static void splits_agree(void **unused)
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-/* A copy at another address, aligned to 8 bytes only, continues with the same bits; so do two forks of one state. */
-static void copies_go_on_with_the_same_bits(void **unused)
+/* A copy at another address, aligned to only 8 bytes, and two forks of one state continue bit-identically. */
+static void copies_continue_with_the_same_bits(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
@@ -126,7 +126,7 @@ static void copies_go_on_with_the_same_bits(void **unused)
         for (size_t at = 60; at < TOKENS; at++) step(&t, at, state, one);
         extend(&t, 40, 20, copy, two);
         for (size_t at = 60; at < TOKENS; at++) step(&t, at, copy, two);
-        if (memcmp(one, two, out_bytes)) fail_msg("%s: a copied state goes on differently", kinds[i].name);
+        if (memcmp(one, two, out_bytes)) fail_msg("%s: a copied state continues differently", kinds[i].name);
         if (memcmp(state, copy, bytes)) fail_msg("%s: a copied state ends differently", kinds[i].name);
         free(state);
         free(block);
@@ -137,9 +137,8 @@ static void copies_go_on_with_the_same_bits(void **unused)
     bo_context_destroy(context);
 }
 
-/* forward from one state into another: the first keeps its bytes, and the second gets the bytes that extend would
- * produce. */
-static void initial_states_stay_as_they_are(void **unused)
+/* forward from one state into another: the first does not change, and the second gets the same bytes as from extend. */
+static void initial_states_do_not_change(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(2);
@@ -189,14 +188,14 @@ static void reading_changes_nothing(void **unused)
         float *last = out + (TOKENS - 1) * HEADS * VALUE;
         memset(last, 0, HEADS * VALUE * sizeof *last);
         assert_ok(context, bo_attention_step(context, t.attention, 1, &in, &state, last));
-        if (memcmp(state, before, bytes)) fail_msg("%s: asking changed the state", kinds[i].name);
-        compare_outputs(&t, &expected, out, "asked again");
+        if (memcmp(state, before, bytes)) fail_msg("%s: reading changed the state", kinds[i].name);
+        compare_outputs(&t, &expected, out, "read again");
         memset(last, 0, HEADS * VALUE * sizeof *last);
         bo_attention_shape shape = piece_shape(1);
         shape.no_keys = true;
         assert_ok(context, bo_attention_extend(context, t.attention, &shape, &in, &state, last));
-        if (memcmp(state, before, bytes)) fail_msg("%s: asking by extend changed the state", kinds[i].name);
-        compare_outputs(&t, &expected, out, "asked again by extend");
+        if (memcmp(state, before, bytes)) fail_msg("%s: reading by extend changed the state", kinds[i].name);
+        compare_outputs(&t, &expected, out, "read again by extend");
         free(state);
         free(before);
         free(out);
@@ -207,7 +206,7 @@ static void reading_changes_nothing(void **unused)
 }
 
 /* Many states in one step: each gets the result of a single step. 37 is more than two blocks of sequences. */
-static void steps_of_many_are_steps_of_each(void **unused)
+static void batched_steps_agree_with_single_steps(void **unused)
 {
     (void)unused;
     enum { MANY = 37 };
@@ -242,8 +241,8 @@ static void steps_of_many_are_steps_of_each(void **unused)
     bo_context_destroy(context);
 }
 
-/* Before the first key leaves the window, the sums of a hybrid are empty, whatever the gates are. */
-static void hybrids_begin_with_empty_sums(void **unused)
+/* Before the first key leaves the window, the sums of a hybrid are empty for all gates. */
+static void hybrids_start_with_empty_sums(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
@@ -299,7 +298,7 @@ static void use_spoilt(const trial *t, void *state)
 
 /* Bytes may come from a file or a network. For any bytes the result is a status or numbers, never a crash; sanitizers
  * check this. The token count is corrupted separately, because positions depend on it. */
-static void spoilt_bytes_do_no_harm(void **unused)
+static void corrupted_bytes_do_not_crash(void **unused)
 {
     (void)unused;
     static const uint64_t counts[] = {0, 1, 4096, (uint64_t)1 << 32, (uint64_t)1 << 63, UINT64_MAX - 4, UINT64_MAX};
@@ -336,8 +335,8 @@ static void spoilt_bytes_do_no_harm(void **unused)
     bo_context_destroy(context);
 }
 
-/* A number that is not finite, in sums, memory or kept keys of any head, is found by the check of a whole state. */
-static void numbers_that_are_none_are_found(void **unused)
+/* The check of a state finds NaN and infinity in the sums, the memory and the cached keys of every head. */
+static void nonfinite_states_are_found(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
@@ -375,13 +374,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_agree),
-        cmocka_unit_test(copies_go_on_with_the_same_bits),
-        cmocka_unit_test(initial_states_stay_as_they_are),
+        cmocka_unit_test(copies_continue_with_the_same_bits),
+        cmocka_unit_test(initial_states_do_not_change),
         cmocka_unit_test(reading_changes_nothing),
-        cmocka_unit_test(steps_of_many_are_steps_of_each),
-        cmocka_unit_test(spoilt_bytes_do_no_harm),
-        cmocka_unit_test(numbers_that_are_none_are_found),
-        cmocka_unit_test(hybrids_begin_with_empty_sums),
+        cmocka_unit_test(batched_steps_agree_with_single_steps),
+        cmocka_unit_test(corrupted_bytes_do_not_crash),
+        cmocka_unit_test(nonfinite_states_are_found),
+        cmocka_unit_test(hybrids_start_with_empty_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

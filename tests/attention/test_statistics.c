@@ -174,7 +174,7 @@ static void kernels_have_their_targets_as_means(void **state)
     bo_context_destroy(context);
 }
 
-/* Each key head has its own draw, unless one shared draw is requested; a draw does not depend on when it is made. */
+/* Each key head has a separate draw unless one shared draw is requested. A draw does not depend on earlier draws. */
 static void draws_differ_where_they_should(void **state)
 {
     (void)state;

@@ -3,7 +3,7 @@
 #include "advice.h"
 #include "attention/advise.h"
 
-/* The survey of this data, made as in bo_attention_advise. */
+/* The survey of this data, created as in bo_attention_advise. */
 typedef struct surveyed {
     bo_attention *exact;
     bo_geometry geometry;

@@ -1,4 +1,4 @@
-/* The same bits for any number of threads: forward, backward, states, steps. */
+/* Results are bit-identical for any number of threads: forward, backward, states, steps. */
 #include "cases.h"
 
 /* Compares everything that the library wrote, bit for bit. */
@@ -125,7 +125,7 @@ typedef struct spoiled {
     bool backward; /* the gradient of the array, in the backward pass */
 } spoiled;
 
-/* One number in the middle is not finite: any number of threads reports it with its position. */
+/* A NaN or infinity in the middle is reported with its position for any number of threads. */
 static void bad_numbers_are_reported(void **state)
 {
     static const spoiled cases[] = {

@@ -22,7 +22,7 @@ typedef struct trial_desc {
     double norm;         /* norm of queries and keys; 0: 1.5 */
     bool final_gradient; /* a gradient of the final states is given */
     bool no_parameters;  /* beta and all arrays from sigma on are NULL */
-    bool one_map;        /* m_k and bias_k are NULL: those of the queries are used for the keys too */
+    bool one_map;        /* m_k and bias_k are NULL: the keys use m and bias */
     bool across;         /* every query sees every key, for any kind: cross attention through states */
     bool forward_only;   /* gradients are not compared */
     uint64_t seed;
@@ -98,7 +98,7 @@ static inline void trial_normal(bo_rng *rng, float *array, size_t count, double 
     for (size_t i = 0; i < count; i++) array[i] = (float)(deviation * bo_rng_normal(rng));
 }
 
-/* Gates of all kinds: most are moderate, some forget nothing (g = 1), some nearly everything, some everything. */
+/* Gates of all sizes: most are moderate, others are 1, near 0, or 0. */
 static inline void trial_gates(bo_rng *rng, float *gate, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -204,7 +204,7 @@ static inline bo_attention_inputs trial_inputs_from(const trial *t, size_t first
     return in;
 }
 
-/* Attention that needs data for its frequencies is calibrated on queries and keys similar to those of the trial. */
+/* An attention with data-dependent frequencies is calibrated on queries and keys similar to those of the trial. */
 static inline bo_status trial_calibrate(bo_context *context, const trial *t, bo_attention *attention)
 {
     enum { ROWS = 50 };
@@ -339,7 +339,7 @@ static inline void trial_forward(trial *t)
     assert_ok(t->context, bo_attention_call_bytes(t->context, t->attention, &call, false, &bytes, NULL));
     free(t->tape);
     t->tape = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(t->tape, 0, bytes); /* there are gaps that are not written */
+    memset(t->tape, 0, bytes); /* the tape has padding that is not written */
     call.initial = t->initial;
     call.final = t->final;
     call.tape = t->tape;

@@ -1,4 +1,4 @@
-/* The arrays that attention takes, by number: which kinds take which arrays, and their widths. */
+/* The arrays of attention, by number: the kinds that accept them, and their widths. */
 #ifndef BO_TEST_ATTENTION_TRIAL_ARRAYS_H
 #define BO_TEST_ATTENTION_TRIAL_ARRAYS_H
 
@@ -60,7 +60,7 @@ static inline size_t trial_width(const bo_attention_desc *d, trial_array which)
     return d->dim;
 }
 
-/* Whether attention of this kind takes the array. */
+/* True if the kind accepts the array. */
 static inline bool trial_accepts(const bo_attention_desc *d, trial_array which)
 {
     bool learned = oracle_learned(d);

@@ -44,7 +44,7 @@ static inline void verify_final(verify_head *j, const trial *t, oracle_head *h)
     h->ds_final = ds, h->dz_final = dz;
 }
 
-/* The gate of every key: as given, or one number for all keys. */
+/* The gate of every key: given per key, or one value for all keys. */
 static inline const double *verify_gates(verify_head *j, const trial *t)
 {
     if (t->d->gate == BO_GATE_NONE || t->desc.shape.no_keys) return NULL;
@@ -99,14 +99,14 @@ static inline size_t trial_cached_keys(const trial *t)
     return t->d->window ? t->d->window : t->d->capacity;
 }
 
-/* In the gradient of a state, the part for kept keys starts after the sums of all heads. */
+/* In the gradient of a state, the cached keys follow the sums of all heads. */
 static inline size_t verify_kept_at(const verify_head *j, const trial *t)
 {
     size_t sums = t->d->key_heads * j->features * (t->d->value_dim + 1);
     return sums + j->key_head * trial_cached_keys(t) * (t->d->dim + t->d->value_dim);
 }
 
-/* The gates of the kept keys follow the kept keys of all heads. */
+/* The gates of the cached keys follow the cached keys of all heads. */
 static inline size_t verify_gates_at(const verify_head *j, const trial *t)
 {
     size_t row = t->d->dim + t->d->value_dim, sums = j->features * (t->d->value_dim + 1);
@@ -118,7 +118,7 @@ static inline bool trial_keeps_gates(const trial *t)
     return t->d->kind == BO_ATTENTION_HYBRID && trial_accepts(t->d, LOG_GATE);
 }
 
-/* Gradients of keys and gates that the final state keeps are passed to those directly. */
+/* Gradients of keys and gates in the final state are added to these keys and gates directly. */
 static inline void verify_kept_final(const verify_head *j, const trial *t, oracle_head *h)
 {
     size_t dim = t->d->dim, value = t->d->value_dim, all = h->keys, cached_keys = trial_cached_keys(t);

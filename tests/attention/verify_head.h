@@ -4,7 +4,7 @@
 
 #include "trial.h"
 
-/* Index of the first number of row `token` of (sequence, head) in an array of `heads` heads. */
+/* Index of the first element of row `token` of (sequence, head) in an array of `heads` heads. */
 static inline size_t trial_at(const trial *t, size_t heads, size_t width, bool keys, size_t s, size_t head,
                               size_t token)
 {
@@ -30,7 +30,7 @@ static inline size_t trial_features(const trial *t)
     return map ? bo_features_describe(map)->features : 0;
 }
 
-/* Number of floats that a state holds for one key head, without kept keys: S and z, or the matrices of a memory. */
+/* Number of floats of one key head in a state, without cached keys: S and z, or the matrices of a memory. */
 static inline size_t trial_sums(const trial *t)
 {
     size_t value = t->d->value_dim, dim = t->d->dim;
@@ -75,7 +75,7 @@ static inline double *verify_doubles(verify_head *j, size_t count, const float *
     return values;
 }
 
-/* Rows of one head in double; kept rows of the state come first. */
+/* Rows of one head in double; cached rows of the state come first. */
 static inline double *verify_rows(verify_head *j, const trial *t, trial_array which)
 {
     const float *array = t->array[which], *past = t->past[which];
@@ -111,7 +111,7 @@ static inline double *verify_parameter(verify_head *j, const trial *t, trial_arr
     return width ? verify_doubles(j, width, t->array[which] + j->key_head * width) : NULL;
 }
 
-/* The array to which its gradient is added; NULL if there is none. */
+/* The array to which its gradient is added; or NULL. */
 static inline double *verify_parameter_gradient(const verify_head *j, const trial *t, const trial_result *a,
                                                 trial_array which)
 {

@@ -353,7 +353,7 @@ static void wrong_memory_is_refused(void **state)
     void *workspace;
     size_t bytes;
     bo_attention_inputs in = {.q = q, .k = a.k, .v = a.v};
-    assert_fails(gpu, BO_INVALID, "are in the memory of the host, and some in that of cuda:0",
+    assert_fails(gpu, BO_INVALID, "are in host memory, and some in the memory of cuda:0",
                  bo_attention_forward_arrays(gpu, attention, &one, &in, NULL, NULL, a.out, NULL));
     bo_attention_call c = {
         .sequences = 1, .tokens = TOKENS, .q = {q}, .k = {k}, .v = {k}, .layout = BO_LAYOUT_TOKENS_FIRST};
@@ -371,7 +371,7 @@ static void wrong_memory_is_refused(void **state)
     assert_fails(gpu, BO_INVALID, "element must be FLOAT32, BFLOAT16 or FLOAT64",
                  bo_attention_forward(gpu, attention, &c));
     c.element = BO_ELEMENT_BFLOAT16;
-    assert_fails(host, BO_UNSUPPORTED, "bfloat16 are supported on GPUs only",
+    assert_fails(host, BO_UNSUPPORTED, "bfloat16 arrays are supported only on GPUs",
                  bo_attention_forward(host, attention, &c));
     bo_device_free(gpu, q), bo_device_free(gpu, k), bo_device_free(gpu, workspace);
     bo_attention_destroy(attention);
@@ -393,7 +393,7 @@ static void backward_is_exact_about_its_forward_pass(void **state)
     assert_ok(gpu, bo_attention_tape_bytes(gpu, attention, &one, &bytes));
     void *tape = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_ok(gpu, bo_attention_forward_arrays(gpu, attention, &one, &in, NULL, NULL, a.out, tape));
-    assert_fails(host, BO_UNSUPPORTED, "the tape is that of a forward pass on a GPU",
+    assert_fails(host, BO_UNSUPPORTED, "the tape was written by a forward pass on a GPU",
                  bo_attention_backward_arrays(host, attention, &one, &in, NULL, a.out, tape, a.dout, NULL, &gradients));
     float *kept = malloc(TOKENS * HEADS * DIM * sizeof *kept); /* out is only read */
     memcpy(kept, a.out, TOKENS * HEADS * DIM * sizeof *kept);

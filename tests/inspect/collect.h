@@ -1,4 +1,4 @@
-/* A report together with the arrays that it was made from, for plain recomputation in double. */
+/* A report and the arrays that it was computed from, for recomputation in double. */
 #ifndef BO_TEST_INSPECT_COLLECT_H
 #define BO_TEST_INSPECT_COLLECT_H
 
@@ -59,7 +59,7 @@ static inline const float *collected_row(const collected *c, bo_inspect_array_ki
     return c->arrays[kind][layer] + ((window * s[1] + head) * s[2] + token) * s[3];
 }
 
-/* Weights of softmax attention of a query over keys 0 … i, in double. first: the first key that it sees. */
+/* Weights of softmax attention of a query over keys 0 … i, in double. first: the first visible key. */
 static inline void plain_weights(const collected *c, size_t layer, size_t window, size_t head, size_t i, size_t first,
                                  double scale, double *out)
 {

@@ -55,7 +55,7 @@ static double contribution(const output *o, const float *x, const double *y, int
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* The residual stream after attention minus that before it is what the heads add, plus the bias. */
+/* The residual stream after attention minus the stream before it is the sum of the heads plus the bias. */
 static double *bias_of(bo_context *context, const bo_model *model, size_t layer)
 {
     const size_t width = bo_model_describe(model)->width;
@@ -126,7 +126,7 @@ static void check_layers(bo_context *context, const bo_model *model, const colle
     output_free(&o);
 }
 
-/* The whole stream contributes the logit of the next token minus the mean logit, up to the bias of the norm and of the
+/* The full stream contributes the logit of the next token minus the mean logit, up to the bias of the norm and of the
  * logits. */
 static void check_logits(bo_context *context, const bo_model *model, const collected *c)
 {
@@ -218,7 +218,7 @@ static void attribution_of_families(void **state)
     bo_context_destroy(context);
 }
 
-/* A single head writes all that attention adds. */
+/* A single head writes everything that attention adds. */
 static void single_head(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
-/* Circuits: W_QK and W_OV compared with whole matrices in double, and heads that are made by hand: one that attends to
- * the previous token, one that copies, and an induction head of two layers. */
+/* Circuits: W_QK and W_OV compared with full matrices in double, and handcrafted heads: one that attends to the
+ * previous token, one that copies, and an induction head of two layers. */
 #include "collect.h"
 #include "math/linalg.h"
 #include <dirent.h>
 
 enum { MAX_DIM = 80 };
 
-/* ---- whole matrices ---------------------------------------------------------------------------------------------- */
+/* ---- full matrices ----------------------------------------------------------------------------------------------- */
 
 /* W_Q, W_K or W_V of a head (dim x width), with the gain of the input norm and of the norm of the head. */
 static double *read_side(bo_context *context, const bo_model *model, size_t layer, const char *side, size_t heads,
@@ -71,7 +71,7 @@ static void multiply(size_t n, size_t dim, const double *a, bool ta, const doubl
         }
 }
 
-/* Singular values of the whole matrix by Jacobi rotations of AᵀA, and eigenvalues of the whole matrix. */
+/* Singular values of the full matrix by Jacobi rotations of AᵀA, and eigenvalues of the full matrix. */
 static void check_circuit(bo_context *context, const char *what, size_t n, double *full, const bo_circuit *found)
 {
     static double square[MAX_DIM * MAX_DIM], values[MAX_DIM], real[MAX_DIM], imaginary[MAX_DIM];
@@ -87,7 +87,7 @@ static void check_circuit(bo_context *context, const char *what, size_t n, doubl
     assert_close(found->effective, sum * sum / squares, 1e-3);
     assert_ok(context, bo_eigenvalues(context, n, full, real, imaginary));
     for (size_t i = 0; i < n; i++) trace += real[i], size += hypot(real[i], imaginary[i]);
-    /* the zeros of the whole matrix are about 1e-16 of its norm, or its n-th roots where they are defective */
+    /* the zeros of the full matrix are about 1e-16 of its norm, or the n-th root of that for defective eigenvalues */
     assert_close(found->positive, trace / size, 1e-4);
 }
 
@@ -144,7 +144,7 @@ static void circuits_of_families(void **state)
     bo_context_destroy(context);
 }
 
-/* ---- heads made by hand ------------------------------------------------------------------------------------------ */
+/* ---- handcrafted heads ------------------------------------------------------------------------------------------- */
 
 /* The residual stream has three parts: one number per position, per token, and per previous token. */
 enum { POSITIONS = 32, TOKENS = 64, WIDTH = POSITIONS + 2 * TOKENS, TOKEN = POSITIONS, BEFORE = POSITIONS + TOKENS };
@@ -194,7 +194,7 @@ static bo_model *empty_model(bo_context *context, size_t layers)
     return model;
 }
 
-/* Position i asks for position i - 1. `sign` times the token is written to the columns from `to`. */
+/* Position i attends to position i - 1. `sign` times the token is written to the columns from `to`. */
 static void make_previous(bo_context *context, bo_model *model, size_t to, float sign)
 {
     matrix q = zeros(TOKENS, WIDTH), k = zeros(TOKENS, WIDTH), v = zeros(TOKENS, WIDTH), o = zeros(WIDTH, TOKENS);
@@ -208,7 +208,7 @@ static void make_previous(bo_context *context, bo_model *model, size_t to, float
     set(context, model, "model.layers.0.self_attn.o_proj.weight", o);
 }
 
-/* A token asks for places whose previous token it is, and copies their token. */
+/* A token attends to positions whose previous token is the same token, and copies the token there. */
 static void make_successor(bo_context *context, bo_model *model)
 {
     matrix q = zeros(TOKENS, WIDTH), k = zeros(TOKENS, WIDTH), v = zeros(TOKENS, WIDTH), o = zeros(WIDTH, TOKENS);
@@ -222,8 +222,8 @@ static void make_successor(bo_context *context, bo_model *model)
     set(context, model, "model.layers.1.self_attn.o_proj.weight", o);
 }
 
-/* On repeated tokens the induction head raises the logit of the next token; the other one writes where no logit is
- * read. */
+/* On repeated tokens the induction head raises the logit of the next token; the other head writes to dimensions that no
+ * logit reads. */
 static void logits_by_hand(bo_context *context, const bo_model *model)
 {
     int32_t ids[POSITIONS];
@@ -248,9 +248,9 @@ static void heads_by_hand(void **state)
     const bo_head_report *previous = &c.report->layers[0].heads[0], *induction = &c.report->layers[1].heads[0];
     assert_true(previous->previous > 0.99 && previous->previous_repeated > 0.99);
     assert_true(previous->induction < 0.3 && previous->induction_repeated < 0.1);
-    /* the first token has no previous one and reads itself, which attracts its later occurrences, 1/12 of the text */
+    /* the first token has no previous token and reads itself, which attracts its later occurrences, 1/12 of the text */
     assert_true(induction->induction > 0.9 && induction->previous < 0.3);
-    /* in 16 random tokens of 64 another occurrence takes some of the attention */
+    /* among 16 random tokens of 64, another occurrence gets some of the attention */
     assert_true(induction->induction_repeated > 0.8);
     assert_close(induction->ov.positive, 1, 1e-6); /* copies what it reads */
     assert_close(induction->copying, 1, 1e-5);

@@ -1,4 +1,4 @@
-/* Bad settings, models that are not supported, arrays, and out of memory at every allocation. */
+/* Invalid settings, unsupported models, arrays, and out of memory at every allocation. */
 #include "base/counting.h"
 #include "collect.h"
 
@@ -57,8 +57,8 @@ static void refusals(void **state)
     desc = test_desc("softmax");
     desc.task = BO_MODEL_TASK_CLASSIFY, desc.classes = 2, desc.labels = labels;
     assert_ok(context, bo_model_create(context, &desc, NULL, &model));
-    assert_fails(context, BO_INVALID, "found one of task classify", INSPECT(64, .tokens = 16));
-    assert_fails(context, BO_INVALID, "found one of task classify", bo_model_measure(context, model, 0, &sizes));
+    assert_fails(context, BO_INVALID, "found a model of task classify", INSPECT(64, .tokens = 16));
+    assert_fails(context, BO_INVALID, "found a model of task classify", bo_model_measure(context, model, 0, &sizes));
     bo_model_destroy(model);
     bo_context_destroy(context);
 }

@@ -106,7 +106,7 @@ static void check_behavior(const collected *c, size_t layer, size_t head)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
-/* The error of a window of exact attention, on the second half of the windows. */
+/* The error of softmax attention with a window, on the second half of the windows. */
 static double plain_window_error(const collected *c, size_t layer, size_t head, size_t window)
 {
     const bo_attention_desc *a = c->report->layers[layer].attention;
@@ -128,7 +128,7 @@ static double plain_window_error(const collected *c, size_t layer, size_t head, 
     return sqrt(error / norm);
 }
 
-/* The error of a candidate with features, by attention of the arrays. */
+/* The error of a candidate with features, measured by attention on the arrays. */
 static double measured_again(bo_context *context, const collected *c, size_t layer, size_t head,
                              const bo_inspect_candidate *candidate)
 {
@@ -192,7 +192,7 @@ static void check_errors(bo_context *context, const collected *c, size_t layer, 
 
 /* The variance formula is an upper bound: errors that all keys of a query share cancel in the denominator, for small
  * norms half of the variance, and orthogonal frequencies leave less than independent ones, at most by a factor of 3.5
- * here: together a factor of at most √7 in the error. */
+ * here: combined, a factor of at most √7 in the error. */
 static void predictions_agree(const collected *c)
 {
     double measured = 0, predicted = 0;
@@ -253,8 +253,8 @@ static void text_of_models(void **state)
     bo_context_destroy(context);
 }
 
-/* Long texts are read in batches, the last of which is shorter: means over all windows are means of those of its
- * parts. */
+/* Long texts are read in batches, the last of which is shorter: means over all windows are weighted means over the
+ * batches. */
 static void batches(void **state)
 {
     (void)state;

@@ -130,7 +130,7 @@ static void test_refused_states(void **unused)
     const int32_t id = 1;
     assert_ok(context, bo_session_repeat(context, session, 0));
     assert_fails(context, BO_INVALID, "cannot hold 31 tokens", bo_session_repeat(context, session, 31));
-    assert_fails(context, BO_INVALID, "read nothing", bo_session_repeat(context, session, 3));
+    assert_fails(context, BO_INVALID, "has no tokens", bo_session_repeat(context, session, 3));
     assert_fails(context, BO_INVALID, "earlier call failed", bo_session_feed(context, session, &id, 1, NULL));
     assert_ok(context, bo_session_reset(context, session));
     assert_ok(context, bo_session_feed(context, session, &id, 1, NULL));

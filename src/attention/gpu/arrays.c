@@ -1,4 +1,4 @@
-/* Calls on arrays of a caller in memory of the GPU: arrays.h. */
+/* Calls on the caller's arrays in GPU memory: arrays.h. */
 #include "arrays.h"
 #include "../arrays.h"
 #include "../given.h"
@@ -72,12 +72,12 @@ static void set_arrays(const bo_strided_call *c, bo_gpu_attention *at)
 #undef SET_PARAMETER
 #undef SET_TOKENS
 #undef SET
-    /* Gradients must be aligned if these are (bo_gpu_require_aligned). */
+    /* If these arrays are aligned, gradients must be aligned too (bo_gpu_require_aligned). */
     const void *const aligned[] = {c->q.data, c->k.data, c->v.data, c->out.data};
     for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++) at->unaligned |= (uintptr_t)aligned[i] % 16 != 0;
 }
 
-/* Without the gradients, which forward ignores. */
+/* The call without gradients, which forward ignores. */
 static bo_strided_call forward_part(const bo_strided_call *c)
 {
     bo_strided_call out = *c;
@@ -90,7 +90,7 @@ static bo_strided_call forward_part(const bo_strided_call *c)
     return out;
 }
 
-/* Sets all but the workspace. */
+/* Sets everything except the workspace. */
 static bo_gpu_attention describe(const bo_context *context, const bo_attention *attention, const bo_strided_call *c)
 {
     bo_gpu_attention at = bo_gpu_attention_of(context, attention, c->cross || c->no_keys);
@@ -115,7 +115,7 @@ static bo_status check_address(bo_context *context, const char *name, const void
                    bo_device_name(bo_device_of(context)));
 }
 
-/* Refuses addresses of the host and of another GPU, which kernels cannot read. */
+/* Refuses addresses in host memory or on another GPU, which kernels cannot read. */
 static bo_status check_memory(bo_context *context, const bo_strided_call *c)
 {
 #define NAME_TOKENS(BIT, name)    {#name, c->name.data}, {"d" #name, c->d##name.data},
@@ -169,7 +169,7 @@ bo_status bo_gpu_arrays_bytes(bo_context *context, const bo_attention *attention
     return BO_OK;
 }
 
-/* Writes the addresses of the states by launches, whose arguments a recording keeps. */
+/* Writes the addresses of the states by kernel launches, because a recorded graph stores launch arguments. */
 static bo_status write_states(bo_context *context, const bo_strided_call *c, void **to)
 {
     for (size_t first = 0; c->states && first < c->sequences; first += BO_GPU_ADDRESSES) {

@@ -73,7 +73,7 @@ bo_gpu_attention bo_gpu_attention_of(const bo_context *context, const bo_attenti
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The default of gate FIXED is written to memory before that of the engine. */
+/* The default of gate FIXED is written before the memory of the engine. */
 static size_t decay_floats(const bo_attention *attention, const bo_gpu_attention *call)
 {
     const bool fixed = attention->desc.gate == BO_GATE_FIXED && !bo_gpu_has(call, BO_ATTENTION_GIVEN_LOG_DECAY);
@@ -101,7 +101,7 @@ bo_status bo_gpu_attention_prepare(bo_context *context, const bo_attention *atte
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-/* An array of a call that is there, and its strides. */
+/* An array that the call has, and its strides. */
 typedef struct call_array {
     const char *name;
     const void *at;
@@ -139,19 +139,19 @@ bo_status bo_gpu_require_aligned(bo_context *context, const bo_gpu_attention *ca
         if (!array->at || !array->pieces) continue;
         if ((uintptr_t)array->at % 16)
             return bo_fail(context, BO_INVALID,
-                           "attention: the address of %s must be a multiple of 16 bytes like those of q, k, v and the "
+                           "attention: the address of %s must be a multiple of 16 bytes like q, k, v and the "
                            "output, found %zu more",
                            array->name, (size_t)((uintptr_t)array->at % 16));
         if (!bo_gpu_by_eight(array->by))
             return bo_fail(context, BO_INVALID,
-                           "attention: the strides of %s must be multiples of 8 numbers like those of q, k, v and the "
+                           "attention: the strides of %s must be multiples of 8 numbers like q, k, v and the "
                            "output, found %zu between rows, %zu between heads, %td between sequences",
                            array->name, array->by.row, array->by.head, array->by.sequence);
     }
     return BO_OK;
 }
 
-/* Rows of sequences of different lengths have no distance between sequences. */
+/* Sequences of different lengths have no sequence stride. */
 static bo_status check_strides(bo_context *context, const bo_gpu_attention *call)
 {
     call_array arrays[CALL_ARRAYS];

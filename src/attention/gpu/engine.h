@@ -1,4 +1,4 @@
-/* The engines of attention on GPUs. An engine has the formula of some kinds, and describes a call for the kernels of
+/* The engines of attention on GPUs. An engine computes some kinds. It describes a call for the kernels of
  * src/device/cuda. */
 #ifndef BO_ATTENTION_GPU_ENGINE_H
 #define BO_ATTENTION_GPU_ENGINE_H
@@ -6,24 +6,24 @@
 #include "../../device/gpu/launch.h"
 #include "../internal.h"
 
-/* All functions get a description of the call. Those that return sizes read no addresses, only `given`, `requested`,
- * `keeps` and `continues` (which may be set later), and `queries`, `keys` have the largest shape. `scratch` of the call
- * is that of the engine. Gradients are overwritten. */
+/* All functions get a description of the call. Functions that return sizes read no addresses, only `given`, `requested`,
+ * `keeps` and `continues` (which may be set later); `queries` and `keys` have the largest shape. `scratch` of the call
+ * belongs to the engine. Gradients are overwritten. */
 typedef struct bo_gpu_engine {
-    /* Returns why an attention is not supported on the GPU, as the end of a sentence; NULL: it is. */
+    /* Returns why an attention is not supported on the GPU, as the end of a sentence; NULL: it is supported. */
     const char *(*refuses)(const bo_attention *attention, const bo_gpu_properties *gpu);
     bool reads_first; /* it supports cross attention of causal attentions (bo_gpu_attention.reads_first) */
     size_t (*saved)(const bo_attention *attention, const bo_gpu_attention *call);
     size_t (*scratch)(const bo_attention *attention, const bo_gpu_attention *call, bool backward);
-    /* Uploads what the kernels need of the attention (frequencies). Called before a run, never in a recording; does
-     * nothing if it was uploaded before. NULL: nothing to upload. */
+    /* Uploads what the kernels need of the attention (frequencies). Called before a run, never while work is recorded.
+     * Does nothing after the first upload. NULL: nothing to upload. */
     bo_status (*prepare)(bo_context *context, const bo_attention *attention);
     bo_status (*forward)(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call);
     bo_status (*backward)(bo_context *context, const bo_attention *attention, const bo_gpu_attention *call);
 } bo_gpu_engine;
 
-/* Fails unless all arrays of a call begin at multiples of 16 bytes, in every row and head: for kernels that copy 16
- * bytes at a time. Those of sizes have been chosen by bo_gpu_attention_is_aligned, which knows no addresses. */
+/* Fails unless all arrays of a call start at multiples of 16 bytes in every row and head: for kernels that copy 16
+ * bytes at a time. Sizes are computed without addresses, by bo_gpu_attention_is_aligned. */
 bo_status bo_gpu_require_aligned(bo_context *context, const bo_gpu_attention *call);
 
 /* call.c has the table: a kind without an engine is refused by name. */

@@ -18,7 +18,8 @@ static size_t saved(const bo_attention *attention, const bo_gpu_attention *call)
 
 enum { STEP_WIDTH = 128, PANELS_OF_A_BLOCK = 4, PANEL = 64, BLOCKS_OF_A_PROCESSOR = 32, MAX_PARTS = 64 };
 
-/* True if there are as few queries as sequences, usually one each: then keys are divided among blocks. */
+/* True if there are at most as many queries as sequences, typically one per sequence: keys are then divided among
+ * blocks. */
 static bool is_step(const bo_attention *attention, const bo_gpu_attention *call)
 {
     const bool panels = BO_PANEL == (int)PANEL; /* not in builds with tiny blocks */
@@ -27,7 +28,7 @@ static bool is_step(const bo_attention *attention, const bo_gpu_attention *call)
     return supported && !reads_another_stream && call->queries.rows <= (size_t)call->queries.sequences;
 }
 
-/* Parts of the keys of a sequence, so that all parts together occupy the device. */
+/* Number of parts that the keys of a sequence are split into, so that the parts occupy the device. */
 static size_t parts_of(const bo_attention *attention, const bo_gpu_attention *call)
 {
     const size_t cached_keys = attention->cached_keys;

@@ -132,7 +132,7 @@ static size_t numbers_of(const totals *rows, const token_array *a)
     return (a->of_queries ? rows->queries : rows->keys) * a->heads * a->width;
 }
 
-/* ---- arrays of the host ------------------------------------------------------------------------------------------ */
+/* ---- host arrays ------------------------------------------------------------------------------------------------- */
 
 bool bo_gpu_host_supports(const bo_context *context, const bo_call *call, bool kept)
 {
@@ -147,7 +147,7 @@ bool bo_gpu_host_supports(const bo_context *context, const bo_call *call, bool k
 
 /* The memory of a call on the GPU. */
 typedef struct pieces {
-    float *wide; /* an array before or after it is rounded to bfloat16; NULL: arrays are not rounded */
+    float *wide; /* an array before or after rounding to bfloat16; NULL: no rounding */
     void *arrays[MAX_ARRAYS], *parameters[MAX_PARAMETERS];
     int32_t *offsets, *key_offsets;
     char *states;
@@ -163,7 +163,7 @@ typedef struct transfer {
     array_list list;
     size_t state_bytes;
     pieces at;
-    char *arrays, *work; /* memory of the GPU: the pieces; tape and workspace */
+    char *arrays, *work; /* GPU memory: the pieces; tape and workspace */
     bo_strided_call c;
     void **states; /* on the host: the addresses of the states */
 } transfer;
@@ -282,7 +282,7 @@ static bo_status read_states(transfer *t)
     return BO_OK;
 }
 
-/* Backward computes the output again, but does not return it; a gradient of the output that is not given is zero, as is
+/* Backward recomputes the output but does not return it. If the gradient of the output is not given, it is zero, like
  * the memory. */
 static void list_backward(transfer *t)
 {
@@ -312,8 +312,7 @@ static bo_status allocate_work(transfer *t)
     BO_TRY(bo_strided_bytes(t->context, attention, &t->c, false, &tape, &forward));
     if (t->c.training) BO_TRY(bo_strided_bytes(t->context, attention, &t->c, true, &tape, &backward));
     const size_t place = bo_padded_bytes(tape);
-    t->work =
-        bo_buffer_allocate(t->context, t->device, place + bo_max(forward, backward), "the work memory of attention");
+    t->work = bo_buffer_allocate(t->context, t->device, place + bo_max(forward, backward), "attention's workspace");
     if (!t->work) return BO_MEMORY;
     t->c.tape = t->work, t->c.workspace = t->work + place;
     return BO_OK;
@@ -390,7 +389,7 @@ bo_status bo_gpu_host_backward(bo_context *context, const bo_call *call)
     return run(context, call);
 }
 
-/* ---- arrays of the GPU ------------------------------------------------------------------------------------------- */
+/* ---- GPU arrays -------------------------------------------------------------------------------------------------- */
 
 bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in, const float *out, bool *on_device)
 {
@@ -405,11 +404,11 @@ bo_status bo_gpu_holds_arrays(bo_context *context, const bo_attention_inputs *in
     if (on_gpu == 0 || on_gpu == count) return BO_OK;
     return bo_fail(
         context, BO_INVALID,
-        "attention: some of q, k, v, out, log_gate and beta are in the memory of the host, and some in that of %s",
+        "attention: some of q, k, v, out, log_gate and beta are in host memory, and some in the memory of %s",
         bo_device_name(bo_device_of(context)));
 }
 
-/* Describes a call; *offsets are those of packed sequences, in memory of the GPU that the caller releases. */
+/* Describes a call. *offsets: offsets of packed sequences in GPU memory, which the caller releases. */
 static bo_status describe(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                           const bo_attention_inputs *in, float *out, const float *dout,
                           const bo_attention_gradients *gradients, bo_strided_call *c)
@@ -420,8 +419,8 @@ static bo_status describe(bo_context *context, const bo_attention *attention, co
         return bo_fail(context, BO_INVALID, "attention: layout %d is unknown", (int)shape->layout);
     if (shape->lengths || shape->key_lengths || shape->no_queries)
         return bo_fail(context, BO_UNSUPPORTED,
-                       "attention: packed sequences in the memory of a GPU have offsets instead of lengths, and keys "
-                       "without queries are not supported there");
+                       "attention: packed sequences in GPU memory require offsets instead of lengths, and keys "
+                       "without queries are not supported");
     const totals rows = {shape->sequences * shape->tokens,
                          shape->sequences * (is_cross(shape) ? shape->key_tokens : shape->tokens)};
     bo_strided_call shaped = shape_call(shape, &rows, NULL, NULL);
@@ -443,7 +442,7 @@ bo_status bo_gpu_strided_run(bo_context *context, const bo_attention *attention,
     bo_device *device = bo_device_of(context);
     size_t tape, bytes;
     BO_TRY(bo_strided_bytes(context, attention, c, backward, &tape, &bytes));
-    c->workspace = bo_buffer_allocate(context, device, bytes, "the work memory of attention");
+    c->workspace = bo_buffer_allocate(context, device, bytes, "attention's workspace");
     if (!c->workspace) return BO_MEMORY;
     const bo_status status = (backward ? bo_strided_backward : bo_strided_forward)(context, attention, c);
     bo_buffer_release(device, c->workspace); /* waits for the work */
@@ -461,7 +460,7 @@ bo_status bo_gpu_device_forward(bo_context *context, const bo_attention *attenti
     return bo_gpu_strided_run(context, attention, &c, false);
 }
 
-/* The gradients of an output whose gradient is zero. */
+/* Writes the gradients for an output gradient of zero. */
 static bo_status zero_gradients(bo_context *context, const bo_attention *attention, const bo_attention_shape *shape,
                                 const bo_attention_gradients *gradients)
 {

@@ -1,6 +1,6 @@
-/* Softmax attention in a window and features for older keys, with one denominator: the window is that of the engine
- * EXACT, the past is that of the engine LINEAR, whose keys enter `window` rows after their own. Backward of both parts
- * is that of their engines, with the common denominator. */
+/* Softmax attention in a window and features for older keys, with one denominator: the engine EXACT computes the window
+ * and the engine LINEAR the past, whose keys enter `window` rows later. Backward uses the same engines with the common
+ * denominator. */
 #include "../kv_cache.h"
 #include "linear.h"
 
@@ -37,7 +37,7 @@ typedef struct parts {
     bo_gpu_linear_part past;
 } parts;
 
-/* What forward keeps for backward. */
+/* Memory that forward saves for backward. */
 static void carve_saved(const bo_gpu_attention *c, bo_gpu_hybrid *h, bo_carver *carver)
 {
     const size_t rows = c->queries.rows * (size_t)c->heads;
@@ -47,7 +47,7 @@ static void carve_saved(const bo_gpu_attention *c, bo_gpu_hybrid *h, bo_carver *
     h->shares = bo_carve_floats(carver, rows);
 }
 
-/* What both directions compute. */
+/* Memory that both directions use. */
 static void carve_leaving(const bo_gpu_attention *c, bo_gpu_hybrid *h, bo_carver *carver)
 {
     const size_t rows = c->keys.rows * (size_t)c->key_heads, bytes = bo_gpu_bytes(c->type);
@@ -70,7 +70,7 @@ static bo_gpu_hybrid begin(const bo_attention *attention, const bo_gpu_attention
         .mix_blocks = MIX_BLOCKS};
 }
 
-/* The call of the past: its keys are those that leave the window. */
+/* The call of the past, with the keys that leave the window. */
 static bo_gpu_attention past_call(const bo_gpu_attention *call, const bo_gpu_hybrid *h)
 {
     bo_gpu_attention out = *call;
@@ -174,7 +174,7 @@ static bo_status forward(bo_context *context, const bo_attention *attention, con
     if (!bo_gpu_has(call, BO_GPU_ARRAY_K))
         return bo_fail(context, BO_UNSUPPORTED, "attention: kind hybrid without keys is not supported on GPUs");
     bo_carver kept = {.at = call->saved}, scratch = {.at = call->scratch};
-    if (!call->keeps) { /* what would be kept is in front of the scratch memory */
+    if (!call->keeps) { /* without backward, the saved part precedes the scratch memory */
         bo_carver counted = {0}, ignored = {0};
         forward_parts(attention, call, &counted, &ignored);
         kept.at = call->scratch, scratch.at = (char *)call->scratch + counted.bytes;

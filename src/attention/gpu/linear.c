@@ -4,7 +4,7 @@
 #include "linear.h"
 #include "../../features/parts.h"
 
-/* The map of a key head; all have the same parts. */
+/* The map of a key head. All maps have the same parts. */
 static const bo_features *map_of(const bo_attention *attention, size_t key_head)
 {
     return attention->features[key_head];
@@ -30,7 +30,7 @@ static size_t tile_bytes(const bo_attention *attention, size_t rows)
     return rows * floats * sizeof(float) + 1024;
 }
 
-/* Rows of a segment of the general kernels: one tile. 0: not even one row fits. */
+/* Rows per segment of the general kernels: one tile. 0: one row does not fit. */
 static size_t tile_of(const bo_attention *attention, size_t shared_bytes)
 {
     size_t rows = MAX_TILE_ROWS;
@@ -130,7 +130,7 @@ static size_t segments_of(const bo_gpu_rows *rows, int segment)
     return rows->rows / (size_t)segment + (size_t)rows->sequences;
 }
 
-/* What forward writes: kept for backward, or in scratch memory. */
+/* Memory that forward writes: saved for backward, or scratch. */
 static void carve_forward(const bo_attention *attention, bo_gpu_linear_attention *a, bo_carver *carver)
 {
     const bo_gpu_attention *c = &a->call;
@@ -186,7 +186,7 @@ static bool has_kernels(const bo_map_parts *parts, size_t value_dim)
     return parts->frequencies == 64 || (parts->frequencies == 128 && !twice);
 }
 
-/* True if about one token per sequence continues from a state: these calls have a kernel of their own. */
+/* True if the call has about one token per sequence and continues from states: a separate kernel computes it. */
 static bool is_step(const bo_gpu_attention *call)
 {
     return call->continues && call->causal && call->queries.rows <= 2 * (size_t)call->queries.sequences;
@@ -202,7 +202,8 @@ static bool is_fast(const bo_attention *attention, const bo_gpu_attention *call)
     return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
 }
 
-/* Rows of a segment of the fast kernels: whole chunks, so that all segments run at once, two on each processor. */
+/* Rows per segment of the fast kernels: a multiple of the chunk, so that all segments run concurrently, two per
+ * processor. */
 static size_t fast_segment(const bo_gpu_attention *call)
 {
     enum { CHUNK = 64, DEFAULT_PROCESSORS = 132 };
@@ -212,14 +213,14 @@ static size_t fast_segment(const bo_gpu_attention *call)
     return each ? (each + CHUNK - 1) / CHUNK * CHUNK : CHUNK;
 }
 
-/* True if rows are multiplied by a matrix before the kernels for bfloat16 see them. */
+/* True if rows are multiplied by a matrix before the bfloat16 kernels read them. */
 static bool transforms_first(const bo_attention *attention, bool fast)
 {
     const bo_row_transform_type type = bo_row_transform_type_of(bo_attention_describe(attention));
     return fast && (type == BO_ROW_TRANSFORM_MATRIX || type == BO_ROW_TRANSFORM_AFFINE);
 }
 
-/* Sets all but the map and addresses. */
+/* Sets everything except the map and addresses. */
 static bo_gpu_linear_attention begin(const bo_attention *attention, const bo_gpu_attention *call, bool fast)
 {
     const bo_attention_desc *d = &attention->desc;
@@ -271,7 +272,7 @@ static bo_gpu_row_transform queries_of(const bo_gpu_attention *c)
                                   .dbias = c->dbias};
 }
 
-/* Parameters that are not given for the keys are those of the queries; their gradients are added to those. */
+/* If parameters are not given for the keys, those of the queries are used, and gradients are added to theirs. */
 static bo_gpu_row_transform keys_of(const bo_gpu_attention *c)
 {
     return (bo_gpu_row_transform){.rows = c->keys.rows,
@@ -289,7 +290,7 @@ static bo_gpu_row_transform keys_of(const bo_gpu_attention *c)
                                   .add_bias = !c->bias_k};
 }
 
-/* Describes the transform, if it precedes the kernels: its results take the place of q and k in the call. */
+/* Describes the transform if it precedes the kernels: its results replace q and k of the call. */
 static void carve_sides(bo_gpu_linear_part *part, const bo_gpu_attention *c, bool backward, bo_carver *carver)
 {
     enum { DIM = BO_GPU_ROW_TRANSFORM_DIM };
@@ -324,7 +325,7 @@ bo_gpu_linear_part bo_gpu_linear_make(const bo_attention *attention, const bo_gp
     return out;
 }
 
-/* The arrays that the kernels read and write, those before a transform instead of those after it. */
+/* Checks the arrays that the kernels read and write; with a transform, the arrays before it. */
 static bo_status check_arrays(bo_context *context, const bo_gpu_linear_part *part)
 {
     bo_gpu_attention call = part->attention.call;
@@ -373,7 +374,7 @@ bo_gpu_attention bo_gpu_with_states(const bo_gpu_attention *call)
     return out;
 }
 
-/* What forward keeps is in front of the scratch memory if no backward follows. */
+/* If no backward follows, the saved part precedes the scratch memory. */
 static bo_gpu_linear_part carve(const bo_attention *attention, const bo_gpu_attention *call, bool backward,
                                 bo_carver *kept, bo_carver *scratch)
 {

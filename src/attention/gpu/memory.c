@@ -2,30 +2,30 @@
  * memory.cu. */
 #include "engine.h"
 
-enum { GLA_CHUNK = 64, MAX_DIM = 256 }; /* as in gla.cu; the largest dim that the kernels have shared memory for */
+enum { GLA_CHUNK = 64, MAX_DIM = 256 }; /* as in gla.cu; maximum dim, limited by the kernels' shared memory */
 
 static const char *refuses(const bo_attention *attention, const bo_gpu_properties *gpu)
 {
     (void)gpu;
     _Static_assert(MAX_DIM == 256, "the message");
-    return attention->desc.dim > MAX_DIM ? "if queries and keys have more than 256 numbers" : NULL;
+    return attention->desc.dim > MAX_DIM ? "if dim is larger than 256" : NULL;
 }
 
-/* True if about one token per sequence continues from a state: memory_step computes it. */
+/* True if the call has about one token per sequence and continues from states: memory_step computes it. */
 static bool is_step(const bo_gpu_attention *call)
 {
     return call->continues && bo_gpu_has(call, BO_GPU_ARRAY_K) && !call->reads_first && !call->keeps &&
            call->queries.rows <= 2 * (size_t)call->queries.sequences;
 }
 
-/* DELTA: the more numbers a key has, the fewer keys the shared memory holds. */
+/* DELTA: shared memory holds fewer keys if dim is larger. */
 static int chunk_of(const bo_gpu_attention *call, bool delta)
 {
     if (!delta) return GLA_CHUNK;
     return call->dim <= 64 ? 64 : call->dim <= 128 ? 32 : 16;
 }
 
-/* DELTA: errors of the memory and their dependence on it. */
+/* DELTA: errors of the memory, and their derivatives with respect to it. */
 static void carve_errors(const bo_gpu_attention *call, bool backward, bo_carver *carver, bo_gpu_memory *out)
 {
     const size_t bytes = bo_gpu_bytes(call->type),
