@@ -172,7 +172,7 @@ static bo_model *linearize(runs *r, const bo_model *teacher, const char *kind, c
     if (step) {
         assert_int_equal(bo_linearize(r->context, &desc, &student), BO_CANCELED);
         assert_null(student);
-        assert_fails(r->context, BO_INVALID, "already holds a linearization", bo_linearize(r->context, &desc, NULL));
+        assert_fails(r->context, BO_INVALID, "already contains a linearization", bo_linearize(r->context, &desc, NULL));
         f = (followed){0};
         desc.resume = true;
     }
@@ -331,7 +331,7 @@ static void nothing_is_overwritten(void **state)
     bo_linearize_desc desc = desc_of(r, teacher, "dark", directory, &f);
     for (int resume = 0; resume < 2; resume++) {
         desc.resume = resume;
-        assert_fails(r->context, BO_INVALID, "already holds a model", bo_linearize(r->context, &desc, NULL));
+        assert_fails(r->context, BO_INVALID, "already contains a model", bo_linearize(r->context, &desc, NULL));
     }
     assert_false(runs_exists(r, "teacher/transfer"));
     assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = directory}, NULL, &again));
@@ -341,7 +341,7 @@ static void nothing_is_overwritten(void **state)
     snprintf(directory, sizeof directory, "%s", runs_path(r, "linear"));
     desc = desc_of(r, teacher, "dark", directory, &f);
     assert_ok(r->context, bo_linearize(r->context, &desc, NULL));
-    assert_fails(r->context, BO_INVALID, "already holds a linearization", bo_linearize(r->context, &desc, NULL));
+    assert_fails(r->context, BO_INVALID, "already contains a linearization", bo_linearize(r->context, &desc, NULL));
     desc.resume = true;
     desc.batch = 5;
     assert_fails(r->context, BO_INVALID, "different batch", bo_linearize(r->context, &desc, NULL));
