@@ -223,7 +223,7 @@ static void other_runs_are_refused(void **state)
     bo_model *deep = runs_model_of(r, &deeper);
     bo_trainer_desc good = runs_trainer(r, model, "run");
     assert_int_equal(run_part(r, good, 8), BO_CANCELED);
-    refused(r, &good, "already holds a run, at step 8");
+    refused(r, &good, "already contains a run, at step 8");
     good.resume = true;
     bo_trainer_desc desc = good;
     desc.train.corpus = r->noise;
