@@ -524,10 +524,10 @@ static void refusals(void **state)
     REFUSED("all blocks must have the same positions", blocks[1].positions = BO_POSITIONS_ROPE_NEIGHBORS);
     REFUSED("all blocks must have the same positions", blocks[0].positions = BO_POSITIONS_LEARNED;
             blocks[1].positions = blocks[2].positions = BO_POSITIONS_NONE);
-    REFUSED("blocks and its number must be given together, found a list and 0", desc.block_count = 0);
-    REFUSED("blocks and its number must be given together, found no list and 3", desc.blocks = NULL);
+    REFUSED("blocks and its count must be set together, found a list and 0", desc.block_count = 0);
+    REFUSED("blocks and its count must be set together, found no list and 3", desc.blocks = NULL);
     REFUSED("blocks must be at most 4096 blocks, found 4097", desc.block_count = 4097);
-    REFUSED("encoder_blocks and its number must be given together", desc.encoder_block_count = 1);
+    REFUSED("encoder_blocks and its count must be set together", desc.encoder_block_count = 1);
     REFUSED("encoder requires the task translate", desc.encoder = blocks[0]);
     REFUSED("requires the task translate", desc.encoder_blocks = blocks, desc.encoder_block_count = 1);
     REFUSED("layers must be at most 4096", desc.layers = 4097);

@@ -412,7 +412,7 @@ static void refusals(void **state)
     assert_ok(context,
               bo_examples_create(context, &(bo_examples_arrays){.rows = 2, .dim = 1, .targets = 1, .x = x, .y = y},
                                  &examples));
-    assert_fails(context, BO_INVALID, "examples are given, but the model reads text",
+    assert_fails(context, BO_INVALID, "found examples, but the model reads text",
                  bo_model_create_described(context, &(bo_description){.text = text, .examples = examples}, &model));
     assert_fails(context, BO_INVALID, "blocks have no width multiplier",
                  bo_model_create_described(context, &(bo_description){.text = text, .width_multiplier = 2}, &model));
@@ -420,7 +420,7 @@ static void refusals(void **state)
     assert_ok(context, bo_tokenizer_create(context, &tokenizer));
     const char *layers =
         "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 1}], \"loss\": \"mse\"}";
-    assert_fails(context, BO_INVALID, "a tokenizer is given, but the input is not text",
+    assert_fails(context, BO_INVALID, "found a tokenizer, but the input is not text",
                  bo_model_create_described(
                      context, &(bo_description){.text = layers, .examples = examples, .tokenizer = tokenizer}, &model));
     bo_tokenizer_destroy(tokenizer);

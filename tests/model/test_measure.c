@@ -129,7 +129,7 @@ static void test_refused_states(void **unused)
     bo_session *session = session_of(context, model, 30);
     const int32_t id = 1;
     assert_ok(context, bo_session_repeat(context, session, 0));
-    assert_fails(context, BO_INVALID, "cannot hold 31 tokens", bo_session_repeat(context, session, 31));
+    assert_fails(context, BO_INVALID, "capacity is below 31 tokens", bo_session_repeat(context, session, 31));
     assert_fails(context, BO_INVALID, "read nothing", bo_session_repeat(context, session, 3));
     assert_fails(context, BO_INVALID, "earlier call failed", bo_session_feed(context, session, &id, 1, NULL));
     assert_ok(context, bo_session_reset(context, session));

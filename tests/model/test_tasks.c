@@ -275,8 +275,7 @@ static void test_vocabulary_of_translators(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- directories
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- directories ------------------------------------------------------------------------------------------------- */
 
 static void check_trip(test_directory *directory, const bo_model_desc *desc)
 {
