@@ -111,8 +111,7 @@ static void against_softmax(bo_context *context, const bo_model *model, bo_captu
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* The second sequence alone gives the same numbers, so sequences do not see each other; a second run replaces the
- * first. */
+/* The second sequence alone gives the same numbers, so sequences are independent. A second run replaces the first. */
 static void against_single(bo_context *context, const bo_model *model, bo_capture *capture, const int32_t *ids)
 {
     bo_capture *single;

@@ -218,7 +218,7 @@ static void formats(void **state)
                                       .to = directory};
         assert_ok(context, bo_convert(context, &desc));
         check_directory(context, directory);
-        /* llama2.c ends a text where the next one begins */
+        /* llama2.c ends a text where the next one starts */
         check_json(context, directory, "generation_config.json", "eos_token_id", version == 3 ? "2" : "[1,2]");
         clear(directory);
         free(bytes.data);
@@ -402,7 +402,7 @@ static void refuse_gguf(void **state)
     free(tokenizer.data);
 }
 
-/* Numbers that the type cannot hold are refused, and the directory stays as it was. */
+/* Numbers out of range of the type are refused, and the directory is unchanged. */
 static void outside(void **state)
 {
     test_directory *f = *state;

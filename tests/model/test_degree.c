@@ -65,7 +65,7 @@ static void losses_of(bo_context *context, const bo_model *model, float losses[C
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, losses));
 }
 
-/* A readout is useless with other frequencies than its own. */
+/* A readout is useless with other frequencies. */
 static void adoption_brings_frequencies(void **state)
 {
     (void)state;

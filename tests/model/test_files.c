@@ -108,7 +108,7 @@ static void test_options(void **state)
     desc.block.residual = BO_RESIDUAL_SANDWICH, desc.block.joint_norm = true;
     test_windows(&desc, blocks, 3, 1, 3, 100);
     check_trip(*state, &desc, "norms of summands");
-    desc = test_desc("softmax"); /* a Qwen3 with everything that its configuration does not have */
+    desc = test_desc("softmax"); /* a Qwen3 with all members that its configuration lacks */
     desc.block.mlp = BO_MLP_SWIGLU, desc.block.query_norm = BO_CHOICE_YES, desc.dropout = 0.2, desc.block.sigma = 0.75,
     desc.seed = 9;
     check_trip(*state, &desc, "qwen3");
@@ -449,7 +449,7 @@ static void test_bfloat16(void **state)
     bo_model_destroy(model);
 }
 
-/* What is no model is named, with what to do. */
+/* Messages name files that are not models, and what to do. */
 static void test_other_formats(void **state)
 {
     test_directory *directory = *state;

@@ -1,5 +1,5 @@
-/* Plans for a simulated host: the budget is kept, a larger one gives a better model, a budget that is too small is
- * refused with the minimum. */
+/* Plans for a simulated host: the budget is respected, a larger one allows a better model, and a budget that is too
+ * small is refused with the minimum. */
 #include "base/counting.h"
 #include "made_up.h"
 

@@ -87,7 +87,7 @@ static void shrink(double s[DIM][DIM])
 }
 
 /* M Λ Mᵀ is a multiple of the identity. M is float32, and Λ has a condition number below 1e4: 1e-3 of the diagonal
- * leaves room; M = I differs by about 1. Returns the largest difference. */
+ * leaves a margin; M = I differs by about 1. Returns the largest difference. */
 static double anisotropy(const float *m, double s[DIM][DIM])
 {
     double product[DIM][DIM] = {{0}}, trace = 0, worst = 0;
