@@ -36,7 +36,7 @@ typedef struct bo_examples_desc {
     /** The table: one row per example (an array, the pixels of an image or the features of a node), with its target. */
     bo_data_desc data;
     /** The rows are nodes of a graph, and this file has its edges: two columns of node numbers from 0, `from` and `to`.
-     * Each node sees the nodes that have an edge to it. NULL: the rows are independent. */
+     * Each node receives from the nodes that have an edge to it. NULL: the rows are independent. */
     const char *edges;
     bool undirected; /**< add the reverse of every edge */
     bool self_loops; /**< add an edge from every node to itself */
@@ -66,7 +66,7 @@ typedef struct bo_examples {
     const double *y;           /**< rows x targets; classes as numbers (negative: none); NULL: no targets */
     const bo_schema *schema;   /**< the columns of the file; NULL: made from arrays */
     size_t edges;              /**< number of edges */
-    const int32_t *first;      /**< node i sees neighbors first[i] to first[i + 1] - 1; NULL: no graph */
+    const int32_t *first;      /**< node i has the neighbors first[i] to first[i + 1] - 1; NULL: no graph */
     const int32_t *neighbors;  /**< `edges` node numbers */
     bo_examples_part parts[4]; /**< the rows of TRAIN, VALID, TEST and ALL, by their numbers in bo_split */
 } bo_examples;

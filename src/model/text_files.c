@@ -117,7 +117,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
                    bytes);
 }
 
-/* Reports an error that would be the caller's mistake in a descriptor as an error in the file. */
+/* Reports an invalid descriptor as an error in the file. */
 static bo_status file_error(bo_context *context, bo_status status, const char *where)
 {
     if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;

@@ -88,7 +88,7 @@ bool bo_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], c
     return isfinite(best);
 }
 
-/* ---- a machine --------------------------------------------------------------------------------------------------- */
+/* ---- a host ------------------------------------------------------------------------------------------------------ */
 
 static const char *const names[BO_PLAN_TERM_COUNT] = {"layers", "copies", "operations", "attention"};
 

@@ -36,7 +36,7 @@ enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* gradients exchanged at a t
 struct bo_trainer {
     bo_trainer_desc desc;
     bo_precision precision; /* of the context that created the trainer */
-    char *directory;        /* NULL: nothing is written. Rank 0 writes; the others read */
+    char *directory;        /* NULL: no files. Rank 0 writes, other ranks read */
     int lock;               /* file descriptor of the lock file, open while the trainer exists; -1: none */
     bo_train_task *task;    /* its descriptor is `desc` */
     bo_optimizer *optimizer;

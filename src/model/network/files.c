@@ -299,7 +299,7 @@ bo_status bo_network_config_is(bo_context *context, const char *where, const cha
     *out = false;
     if (!strstr(text, name) && !strstr(text, "bochner_network")) return BO_OK; /* before it is parsed */
     const bo_status status = bo_json_parse(context, where, text, length, DEPTH, &json);
-    if (status != BO_OK) return status == BO_FORMAT ? BO_OK : status; /* its reader says what is wrong */
+    if (status != BO_OK) return status == BO_FORMAT ? BO_OK : status; /* the reader reports the error */
     const char *task = bo_json_text_or_null(bo_json_member(json, "task"));
     *out = bo_json_member(json, "bochner_network") != NULL || (task && strcmp(task, name) == 0);
     bo_json_delete(json);
