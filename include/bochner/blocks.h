@@ -1,5 +1,5 @@
 /** @file
- * Blocks of models: what a layer consists of.
+ * Blocks of models: the parts of a layer.
  *
  *     bo_block block = {.heads = 4, .mlp = BO_MLP_SWIGLU};
  *     bo_attention_preset("rfa-gate", &block.attention);
@@ -8,7 +8,8 @@
  * A block is a plain struct whose zero value means the default in every field whose comment does not state otherwise.
  * The creation of a model checks it and fills in the defaults.
  *
- * **Ownership.** Models copy blocks with their texts. What `user` of a custom layer points to must outlive the model.
+ * **Ownership.** Models copy blocks with their texts. The object that `user` of a custom layer points to must outlive
+ * the model.
  *
  * **Threads.** Blocks are values and can be used by any thread.
  */
@@ -47,10 +48,10 @@ typedef struct bo_custom_place {
 /** A custom layer in place of the MLP, between the mixers.
  *
  * `record` records the layer on the graph with graph.h and layers.h and returns the new residual stream, for example
- * that of bo_nn_output(graph, "….down", hidden, place->residual, …). Each row of x must be processed separately. The
- * names of weights must start with the prefix. The function is called once per layer and graph, with a different number
- * of rows each time, and at a different width if the parametrization compares with a base model. It must record the
- * same layer each time. Threads that share the model may call it at the same time. It reports errors with `return
+ * the result of bo_nn_output(graph, "….down", hidden, place->residual, …). Each row of x must be processed separately.
+ * The names of weights must start with the prefix. The function is called once per layer and graph, with a different
+ * number of rows each time, and at a different width if the parametrization compares with a base model. It must record
+ * the same layer each time. Threads that share the model may call it at the same time. It reports errors with `return
  * bo_graph_fail(graph, "…")`. */
 typedef struct bo_custom_layer {
     const char *name; /**< the name in config.json, by which bo_model_load() finds the layer; copied */
@@ -77,20 +78,20 @@ typedef struct bo_block {
      * DEGREE_4 8/5 width, QUADRATIC √(8 width), which all give the same number of weights). */
     size_t hidden;
     bo_residual residual;   /**< how mixer and MLP are joined to the residual stream (default: SEQUENTIAL) */
-    double residual_scale;  /**< factor of what mixer and MLP add to the residual stream (default: 1) */
+    double residual_scale;  /**< factor of the outputs of mixer and MLP in the residual stream (default: 1) */
     bo_norm norm;           /**< the normalization (default: RMS) */
     double norm_epsilon;    /**< epsilon of the norms (default: 1e-6) */
     bool bias;              /**< biases of linear layers */
-    bo_positions positions; /**< the positions (default: ROPE); all blocks have the same, or NONE instead of ROPE */
+    bo_positions positions; /**< the positions (default: ROPE); all blocks have the same, but ROPE and NONE can mix */
     double rope_base;       /**< base of RoPE (default: 10000) */
     size_t rotated;         /**< RoPE: leading columns of a head that are rotated, even (default: all) */
     bo_rope_scaling rope_scaling; /**< RoPE: a change of the frequencies */
-    bo_choice query_norm;     /**< RMSNorm of q and k in each head; AUTO: if the kind does not normalize them itself */
-    bo_choice output_norm;    /**< RMSNorm of the output of each head; AUTO: if attention has no normalizer */
-    bool joint_norm;          /**< query_norm normalizes all heads of q and k together */
-    bo_choice attention_bias; /**< attention: biases of q, k and v; AUTO: `bias` */
-    bo_choice output_bias;    /**< attention: bias of the output projection; AUTO: attention_bias */
-    bo_choice mlp_bias;       /**< biases of the MLP; AUTO: `bias` */
+    bo_choice query_norm;         /**< RMSNorm of q and k in each head; AUTO: unless the kind already normalizes them */
+    bo_choice output_norm;        /**< RMSNorm of the output of each head; AUTO: if attention has no normalizer */
+    bool joint_norm;              /**< query_norm normalizes all heads of q and k together */
+    bo_choice attention_bias;     /**< attention: biases of q, k and v; AUTO: `bias` */
+    bo_choice output_bias;        /**< attention: bias of the output projection; AUTO: attention_bias */
+    bo_choice mlp_bias;           /**< biases of the MLP; AUTO: `bias` */
     /** Initial σ of RFA. With query_norm, also the initial length of √s q and √s k before features of softmax (default:
      * 1, for HYBRID 3). */
     double sigma;
@@ -101,21 +102,21 @@ typedef struct bo_block {
     bo_ssm ssm;          /**< SSM: the transition matrix (default: DIAGONAL) */
     size_t state_size;   /**< SSM: numbers in the state of a channel (default: 16) */
     size_t state_rank;   /**< SSM: columns of P (default: 1) */
-    size_t kernel;       /**< tokens that a convolution sees (default: 4 in an SSM mixer, otherwise 64) */
+    size_t kernel;       /**< kernel size of a convolution in tokens (default: 4 in an SSM mixer, otherwise 64) */
     size_t degree_heads; /**< DEGREE_d: groups of columns that are normalized separately (default: 1) */
     /** RANDOM_FEATURES: the map, with any kernel, function and draw. dim and features (= hidden) are filled in. kernel
      * (default: RBF); gamma (default: normalized x are at distance one); seed (default: derived from the seed of the
      * model). */
     bo_features_desc mlp_features;
-    /** LAYERS, which is implied: a list of layers as JSON text, of any type that acts on single rows, that maps the
-     * normalized residual stream to what is added to it: docs/guides/network.md. */
+    /** LAYERS, which is implied: a list of layers as JSON text, of any type that acts on single rows, which maps the
+     * normalized residual stream to its update (docs/guides/network.md). */
     const char *layers;
     bo_custom_layer custom_mlp; /**< CUSTOM: the layer; it can read `hidden` */
     /** TRANSLATE, in the decoder: cross attention, filled in likewise. All zero: `attention` without its causal parts
      * (gate, window; HYBRID: only the features) if the mixer is attention, otherwise softmax attention. */
     bo_attention_desc cross_attention;
-    /** The softmax attention that `attention` replaces, filled in likewise: that of the teacher of a linearized
-     * model. All zero: `attention` replaces none. */
+    /** The softmax attention that `attention` replaces in a linearized model, filled in likewise: the attention of the
+     * teacher. All zero: none. */
     bo_attention_desc replaced;
     uint64_t reserved[4]; /**< must be zero */
 } bo_block;

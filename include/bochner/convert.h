@@ -1,12 +1,12 @@
 /** @file
- * Conversion of models of other programs to the layout of Hugging Face.
+ * Conversion of models of other programs to Hugging Face model directories.
  *
  *     bo_convert(context, &(bo_convert_desc){.from = "model.gguf", .to = "model"});
  *     bo_model_load(context, &(bo_source){.path = "model"}, NULL, &model);
  *
  * The result is a directory with config.json, generation_config.json, model.safetensors (or shards and
- * model.safetensors.index.json), tokenizer.json and tokenizer_config.json. Its model is a true one of its family
- * (`"model_type": "llama"`, …), which other programs load, too.
+ * model.safetensors.index.json), tokenizer.json and tokenizer_config.json. The model has the format of its family
+ * (`"model_type": "llama"`, …), so other programs can load it too.
  *
  * **Sources**, found by content:
  *
@@ -36,7 +36,7 @@ extern "C" {
 
 /** The type of the numbers of the result. Values are fixed. */
 typedef enum bo_convert_dtype {
-    BO_CONVERT_DTYPE_SOURCE = 0, /**< that of each tensor; quantized tensors become float32, which is exact */
+    BO_CONVERT_DTYPE_SOURCE = 0, /**< the type of each tensor; quantized tensors become float32, which is exact */
     BO_CONVERT_DTYPE_FLOAT32 = 1,
     BO_CONVERT_DTYPE_FLOAT16 = 2, /**< rounded to nearest; larger numbers than 65,504 are refused */
     BO_CONVERT_DTYPE_BFLOAT16 = 3 /**< rounded to nearest */
@@ -47,7 +47,7 @@ typedef struct bo_convert_desc {
     const char *from;       /**< the file to convert */
     const char *tokenizer;  /**< tokenizer.bin of a llama2.c model; or NULL: the directory gets no tokenizer */
     const char *to;         /**< the directory, which is created if it does not exist; bo_convert() only */
-    bo_convert_dtype dtype; /**< the type of the result (default: that of the source) */
+    bo_convert_dtype dtype; /**< the type of the result (default: the type of the source) */
     uint64_t shard_bytes;   /**< the largest size of the tensors of a file (default: 5,000,000,000) */
     uint64_t reserved[4];   /**< must be zero */
 } bo_convert_desc;
@@ -57,7 +57,7 @@ typedef struct bo_convert_desc {
  * @param context   the context
  * @param desc      the settings
  * @return BO_OK; BO_IO if a file cannot be read or written; BO_FORMAT if the source is malformed; BO_UNSUPPORTED if it
- *     contains what cannot be converted; BO_INVALID if a number is outside the range of the type; BO_CANCELED
+ *     contains unsupported data; BO_INVALID if a number is outside the range of the type; BO_CANCELED
  */
 BO_API bo_status bo_convert(bo_context *context, const bo_convert_desc *desc);
 
@@ -73,7 +73,7 @@ typedef struct bo_conversion_type {
     double parameters; /**< number of their numbers */
 } bo_conversion_type;
 
-/** What a source contains. The strings belong to the conversion. */
+/** The contents of a source. The conversion owns the strings. */
 typedef struct bo_conversion_info {
     const char *format;          /**< "GGUF version 3", "llama2.c version 0" */
     const char *architecture;    /**< `model_type` of the result: "llama" */
@@ -99,14 +99,14 @@ typedef struct bo_conversion_info {
  *
  * @param context    the context
  * @param desc       the settings
- * @param[out] info  the description of the source, whose strings belong to the conversion; or NULL
+ * @param[out] info  the contents of the source, with strings owned by the conversion; or NULL
  * @param[out] out   the conversion; release it with bo_conversion_close()
  * @return as bo_convert()
  */
 BO_API bo_status bo_conversion_open(bo_context *context, const bo_convert_desc *desc, bo_conversion_info *info,
                                     bo_conversion **out);
 
-/** Writes the directory. Existing files of the same names are replaced.
+/** Writes the directory. Existing files with the same names are replaced.
  *
  * @param context      the context
  * @param conversion   the conversion

@@ -4,15 +4,15 @@
  *     static bool show(void *user, const bo_token *token)
  *     {
  *         fwrite(token->text, 1, token->bytes, stdout);
- *         return true;                                           // false: enough
+ *         return true;                                           // false: stop
  *     }
  *
  *     bo_generate_desc desc = {.prompt = "To be", .max_tokens = 100, .sampling = {.temperature = 0.8, .seed = 1}};
  *     bo_generate(context, model, &desc, show, NULL);
  *
- * A session reads a sequence of tokens with a state. The size of the state is known in advance. For attention with
- * features it does not grow with the number of tokens read. A program that needs more than bo_generate() feeds a
- * session itself and chooses tokens with a sampler:
+ * A session reads a sequence of tokens with a state. The size of the state is known in advance. With feature maps it
+ * does not grow with the number of tokens read. For more control than bo_generate() offers, feed a session and choose
+ * tokens with a sampler:
  *
  *     bo_session_create(context, model, NULL, &session);
  *     bo_sampler_create(context, &(bo_sampler_desc){.temperature = 0.8, .seed = 1}, &sampler);
@@ -42,8 +42,8 @@ typedef struct bo_session bo_session;
 /** Describes a session. Zero means the default. */
 typedef struct bo_session_desc {
     size_t chunk; /**< maximum number of tokens processed at a time (default: 256) */
-    /** Softmax attention and others that keep every key: maximum number of tokens of the session (default: the context
-     * of the model). */
+    /** Softmax attention and other kinds that keep every key: maximum number of tokens of the session (default: the
+     * context of the model). */
     size_t capacity;
     uint64_t reserved[4]; /**< must be zero */
 } bo_session_desc;
@@ -80,8 +80,8 @@ BO_API uint64_t bo_session_tokens(const bo_session *session);
 /** Reads tokens.
  *
  * The result does not depend on how a sequence is divided into calls, up to rounding. If a call fails while it
- * computes, the session cannot be used until bo_session_reset() or bo_session_load(). A call that lacks memory reads
- * nothing.
+ * computes, the session cannot be used until bo_session_reset() or bo_session_load(). A call that runs out of memory
+ * reads no tokens.
  *
  * @param context      the context
  * @param session      the session
@@ -89,19 +89,19 @@ BO_API uint64_t bo_session_tokens(const bo_session *session);
  * @param count        the number of tokens; 0: only the logits after the last token that was fed are returned, which a
  *     saved state includes
  * @param[out] logits  one number per id of the vocabulary, after the last token, or NULL
- * @return BO_OK; BO_INVALID if an id is not in the vocabulary, if there is no room for the tokens
- * (bo_session_remaining()), if logits are requested and there are none, or if an earlier call failed; BO_NUMERIC if
- * numbers are not finite
+ * @return BO_OK; BO_INVALID if an id is not in the vocabulary, if the tokens exceed the capacity
+ *     (bo_session_remaining()), if logits are requested but not available, or if an earlier call failed; BO_NUMERIC if
+ *     activations are NaN or infinite
  */
 BO_API bo_status bo_session_feed(bo_context *context, bo_session *session, const int32_t *ids, size_t count,
                                  float *logits);
 
 /** Reads tokens in several sessions of one model, in batches: the weights are read once for all sessions.
  *
- * Each session then is as after bo_session_feed() with its tokens, up to rounding: the bits depend on how many sessions
- * are read together and on their numbers of tokens, but not on the tokens of other sessions or on the number of
- * threads. One session gets the bits of bo_session_feed(). Sessions whose attention keeps every key are read together
- * if their capacities are equal, and otherwise one group after the other.
+ * Each session is then in the same state as after bo_session_feed() with its tokens, up to rounding. The bits depend on
+ * the number of sessions in a batch and on their numbers of tokens, but not on the tokens of other sessions or on the
+ * number of threads. A single session gets the bits of bo_session_feed(). Sessions whose attention keeps every key are
+ * batched if their capacities are equal; other groups run one after the other.
  *
  * Everything is checked and allocated before any session changes. If a call fails while it computes, the sessions of
  * the call cannot be used until bo_session_reset() or bo_session_load().
@@ -120,8 +120,8 @@ BO_API bo_status bo_sessions_feed(bo_context *context, bo_session *const *sessio
 
 /** Saves the state of a session.
  *
- * The state contains fingerprints of the model (shapes, draws, tokenizer) and of the weights, all of which are read for
- * it.
+ * The state contains fingerprints of the model (shapes, draws, tokenizer) and of the weights. Computing them reads all
+ * weights.
  *
  * @param context  the context
  * @param session  the session
@@ -138,8 +138,8 @@ BO_API bo_status bo_session_save(bo_context *context, const bo_session *session,
  * @param context  the context
  * @param session  a session of the same model with the same weights
  * @param source   the state
- * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_VERSION if it was made by a newer
- *     version; BO_INVALID if it belongs to another model or to other weights, or if its tokens do not fit
+ * @return BO_OK; BO_IO if the file cannot be read; BO_FORMAT if it is malformed; BO_VERSION if a newer version wrote
+ *     it; BO_INVALID if it belongs to another model or to other weights, or if its tokens do not fit
  */
 BO_API bo_status bo_session_load(bo_context *context, bo_session *session, const bo_source *source);
 
@@ -191,8 +191,8 @@ typedef enum bo_generate_end {
     BO_GENERATE_CONTINUES = 0, /**< more tokens follow */
     BO_GENERATE_END_TOKEN = 1, /**< an end token was chosen */
     BO_GENERATE_STOP_TEXT = 2, /**< the text ends before a stop text */
-    BO_GENERATE_LENGTH = 3,    /**< as many tokens were chosen as requested */
-    BO_GENERATE_CAPACITY = 4,  /**< the session has no room for another token */
+    BO_GENERATE_LENGTH = 3,    /**< the requested number of tokens was chosen */
+    BO_GENERATE_CAPACITY = 4,  /**< the session cannot read another token */
     BO_GENERATE_CANCELED = 5,  /**< a callback returned false */
 } bo_generate_end;
 
@@ -217,14 +217,14 @@ typedef struct bo_token {
  */
 typedef bool (*bo_token_fn)(void *user, const bo_token *token);
 
-/** Describes a text to generate. Zero means the default. At most one of `prompt`, `messages` and `ids` is given.
- * Without any, a session continues what it has read, and a new text begins with a token that starts one. */
+/** Describes a text to generate. Zero means the default. At most one of `prompt`, `messages` and `ids` is set. Without
+ * any of them, a session continues its text, and a new text starts with the start token. */
 typedef struct bo_generate_desc {
     const char *prompt;              /**< the text to continue; texts of special tokens become these tokens; or NULL */
     size_t prompt_bytes;             /**< number of bytes of `prompt` (default: up to its NUL) */
-    const bo_chat_message *messages; /**< a conversation to answer; or NULL */
+    const bo_chat_message *messages; /**< a conversation to reply to; or NULL */
     size_t message_count;            /**< number of messages */
-    const bo_chat_template *chat_template; /**< the template for `messages` (default: that of the model) */
+    const bo_chat_template *chat_template; /**< the template for `messages` (default: the model's) */
     const char *chat_variables;            /**< `variables` of bo_chat_options; or NULL */
     const int32_t *ids;                    /**< tokens to continue; or NULL */
     size_t id_count;                       /**< number of tokens in `ids` */
@@ -234,14 +234,14 @@ typedef struct bo_generate_desc {
     bo_sampler_desc sampling;
     const char *const *stops; /**< texts to stop before, not empty; or NULL */
     size_t stop_count;        /**< number of stop texts */
-    /** A session of the model. It reads the prompt after what it has read before, and each token but an end token. It
-     * can be used afterwards, also if the text was canceled. NULL: one that ends with the text. */
+    /** A session of the model. It reads the prompt, after the tokens read so far, and each token except an end token.
+     * It can be used afterwards, also after a cancellation. NULL: a temporary session. */
     bo_session *session;
-    size_t context; /**< maximum tokens of the sequence, with the prompt (default: what the session has room for) */
-    bo_sampler *sampler;    /**< a sampler that goes on as it is, instead of `sampling`; the prompt is not remembered */
-    const int32_t *ends;    /**< further end tokens, besides bo_model_report(); or NULL */
-    size_t end_count;       /**< number of tokens in `ends` */
-    bool ignore_end;        /**< no token ends the text */
+    size_t context;      /**< maximum tokens of the sequence, with the prompt (default: the capacity of the session) */
+    bo_sampler *sampler; /**< a sampler in its current state, instead of `sampling`; it does not remember the prompt */
+    const int32_t *ends; /**< further end tokens, besides bo_model_report(); or NULL */
+    size_t end_count;    /**< number of tokens in `ends` */
+    bool ignore_end;     /**< no token ends the text */
     bool log_probabilities; /**< compute `log_probability` of bo_token */
     bool keep_bytes;        /**< pass bytes that are not UTF-8 as they are */
     bool leave_last;        /**< `session` does not read the last token */
@@ -250,16 +250,16 @@ typedef struct bo_generate_desc {
 
 /** Continues a text, and passes each token to a callback as soon as it is chosen.
  *
- * The texts of all calls are the text of the tokens: complete UTF-8 characters, without what may be the beginning of a
- * stop text until it is known not to be one. Bytes that are not UTF-8 become the replacement character U+FFFD. A model
- * without a tokenizer continues `ids`; the texts are empty then.
+ * The concatenated texts of all calls are the text of the tokens. Each text has complete UTF-8 characters. A possible
+ * start of a stop text is held back until it is decided. Bytes that are not UTF-8 become the replacement character
+ * U+FFFD. A model without a tokenizer continues `ids`; the texts are empty then.
  *
- * The callback is called once per token, and `end` of the last call says why the text ends. If a callback returns false
- * before that, there is one more call without a token and with the text that was held back. The progress callback of
- * the context (base.h), which is called while a long prompt is read, cancels as well.
+ * The callback is called once per token. `end` of the last call is the reason for the end of the text. If a callback
+ * returns false earlier, one more call follows without a token and with the text that was held back. The progress
+ * callback of the context (base.h), which is called while a long prompt is read, can also cancel.
  *
- * Tokens are those of a loop of bo_session_feed() and bo_sampler_next(), bit for bit, where a prompt is read in pieces
- * of 4096 tokens. The sampler remembers the tokens of the prompt.
+ * The tokens are bit-identical to a loop of bo_session_feed() and bo_sampler_next() that reads a prompt in pieces of
+ * 4096 tokens. The sampler remembers the tokens of the prompt.
  *
  * @param context   the context
  * @param model     a language model
@@ -281,7 +281,7 @@ BO_API bo_status bo_generate(bo_context *context, const bo_model *model, const b
 /** Computes the size of a session before it is created.
  *
  * @param context           the context
- * @param model             a language model; or one that translates, for the state of a hypothesis alone
+ * @param model             a language model; or a translation model, for the state of a single hypothesis
  * @param desc              the session; NULL: all defaults
  * @param[out] state_bytes  bytes of the state, which is what bo_session_save() writes, or NULL
  * @param[out] all_bytes    bytes of everything that the session needs, or NULL
@@ -311,9 +311,9 @@ typedef struct bo_session_reading {
 
 /** Reads tokens as bo_session_feed() and returns a result for each of them: logits, the last hidden state or the loss.
  *
- * The hidden state is the residual stream after the final norm; the mean of those of a text is an embedding of it. The
- * loss is -log p(target) in nats, and 0 for targets that are not scored. After hidden states or losses, logits are not
- * available until tokens are fed.
+ * The hidden state is the residual stream after the final norm; the mean over the tokens of a text is an embedding of
+ * the text. The loss is -log p(target) in nats, and 0 for targets that are not scored. After hidden states or losses,
+ * logits are not available until tokens are fed.
  *
  * @param context  the context
  * @param session  the session
@@ -354,7 +354,7 @@ typedef struct bo_compose_desc {
     /** Maximum tokens of a document, with the special tokens before it, at least one more than these (default: the
      * context of the model). */
     size_t longest;
-    size_t lanes;            /**< maximum number of documents that are written at the same time (default: 32) */
+    size_t lanes;            /**< maximum number of documents generated at the same time (default: 32) */
     bo_sampler_desc sampler; /**< the choice of tokens; its seed and the number of a document determine the document */
     const char *separator;   /**< follows every document (default: BO_COMPOSE_SEPARATOR); not empty */
     uint64_t first;          /**< number of the first document; `next` of an earlier result continues that one */
@@ -367,7 +367,7 @@ typedef struct bo_composition {
     uint64_t tokens;          /**< tokens that were chosen for them, with end tokens */
     uint64_t bytes;           /**< bytes of the file */
     uint64_t cut;             /**< documents that ended because they were as long as a document may be */
-    uint64_t empty;           /**< documents without text, which are not in the file */
+    uint64_t empty;           /**< documents without text; they are not in the file */
     uint64_t next;            /**< number of the document after the last one */
     double seconds;           /**< time taken */
     double tokens_per_second; /**< throughput */
@@ -378,7 +378,7 @@ typedef struct bo_composition {
 
 #ifdef BO_EXPERIMENTAL
 
-/** Reads from a saved state how many tokens it has read, in order to choose the capacity of the session that loads it.
+/** Reads the number of tokens of a saved state, to choose the capacity of the session that loads it.
  *
  * @param context      the context
  * @param source       the state
@@ -391,9 +391,9 @@ BO_API bo_status bo_session_peek(bo_context *context, const bo_source *source, u
 /** Measures the cost of decoding one token at a time after long contexts, without reading these contexts.
  *
  * A few hundred tokens are read, and attention that keeps keys repeats their keys and values up to the length. Time and
- * memory are those of a real context; the logits are not. A length beyond the learned positions of the model, and a
- * state that would not fit into three quarters of the memory of the process (bo_context_memory()) beside the weights,
- * are reported as not available, which is not an error; nothing is allocated for them.
+ * memory are the same as with a real context. The logits are not. Lengths beyond the learned positions of the model,
+ * and states that with the weights would exceed three quarters of the memory of the process (bo_context_memory()), are
+ * reported as not available, without an error and without allocations.
  *
  * @param context    the context
  * @param model      a language model
@@ -407,15 +407,14 @@ BO_API bo_status bo_session_measure(bo_context *context, const bo_model *model, 
 
 /** Lets a language model write documents into a text file.
  *
- * A document begins with an empty state and with the tokens that the template of the tokenizer puts before a text; if
- * there are none, with the token that begins or ends a text, or with a line end. These tokens are not written. Tokens
- * are chosen by the sampler until the document ends: with an end token (bo_model_report()), with any other special
- * token, or when it is as long as it may be. Text from which special tokens or the separator would be read is left out,
- * with all that follows in its document. The file is read back by a corpus with the same `separator`
- * (bo_corpus_desc).
+ * A document starts with an empty state and with the tokens that the template of the tokenizer prepends to a text. If
+ * there are none, it starts with the token that starts or ends a text, or with a newline. These tokens are not written.
+ * Tokens are chosen by the sampler until the document ends: with an end token (bo_model_report()), with any other
+ * special token, or at the maximum length. Text that would be read as a special token or as the separator is omitted,
+ * together with the rest of its document. The file is read back by a corpus with the same `separator` (bo_corpus_desc).
  *
- * The file is replaced atomically at the end. Its bytes do not depend on the number of threads. Each document has its
- * own random numbers, and documents are in the order of their numbers, so that another number of lanes changes a
+ * The file is replaced atomically at the end. Its bytes do not depend on the number of threads. Each document has a
+ * separate random stream, and documents are in the order of their numbers, so that another number of lanes changes a
  * document only through rounding errors of the logits.
  *
  * @param context    the context

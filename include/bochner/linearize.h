@@ -1,15 +1,15 @@
 /** @file
- * Linearization: a softmax transformer becomes one that decodes from a state of fixed size.
+ * Linearization: converts a softmax transformer into a model that decodes from a state of fixed size.
  *
  *     bo_model_load(context, &(bo_source){.path = "stories15M"}, NULL, &teacher);
  *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .directory = "linear", .minutes =
  * 60}; bo_attention_preset("dark", &desc.attention); desc.attention.gate = BO_GATE_DECAY; bo_linearize(context, &desc,
  * &student);    // progress through desc.report; BO_CANCELED after a checkpoint
  *
- * Three stages follow each other (as in LoLCATs, 2410.10254). **Calibration** runs the teacher on text and chooses the
- * initial parameters of the new attention, head by head: the matrix M of DARK (identity or whitening) and its scale, σ
- * of RFA, the scale of learned maps. **Transfer** trains only these parameters, so that every layer adds to the
- * residual stream what the teacher's layer adds, for the teacher's q, k and v. **Finetuning** trains them together with
+ * There are three stages, as in LoLCATs (2410.10254). **Calibration** runs the teacher on text and chooses the initial
+ * parameters of the new attention, head by head: the matrix M of DARK (identity or whitening) and its scale, σ of RFA,
+ * the scale of learned maps. **Transfer** trains only these parameters, so that every layer makes the same contribution
+ * to the residual stream as the teacher's layer, for the teacher's q, k and v. **Finetuning** trains them together with
  * adapters of q, k, v and o, so that the distribution of the next token is that of the teacher.
  *
  * The directory contains:
@@ -53,12 +53,12 @@ typedef bool (*bo_linearize_report_fn)(void *user, bo_linearize_stage stage, con
 typedef struct bo_head_fit {
     size_t layer;  /**< the layer */
     size_t head;   /**< the key head */
-    double start;  /**< relative squared error of the outputs against softmax with the usual parameters */
-    double error;  /**< the same with the chosen parameters */
-    double factor; /**< the factor of M, σ or the learned map that was chosen; 1: that of the usual parameters */
+    double start;  /**< relative squared error of the outputs against softmax, with the default parameters */
+    double error;  /**< likewise with the chosen parameters */
+    double factor; /**< the chosen factor of M, σ or the learned map; 1: the default parameters */
     bool whitened; /**< M whitens the queries and keys */
     /** FAVOR, DARK: error of the outputs that the variance formula predicts for this number of independent features,
-     * relative to attention with the kernel itself; NAN for other kinds. */
+     * relative to attention with the exact kernel; NAN for other kinds. */
     double predicted;
     uint64_t reserved[4]; /**< zero */
 } bo_head_fit;
@@ -66,7 +66,7 @@ typedef struct bo_head_fit {
 /** Receives the result of the calibration.
  *
  * @param user   `user` of the descriptor
- * @param fits   the key heads of all layers whose attention is replaced by one with features
+ * @param fits   the key heads of all layers whose attention is replaced by attention with features
  * @param count  their number
  */
 typedef void (*bo_calibrated_fn)(void *user, const bo_head_fit *fits, size_t count);
@@ -88,16 +88,16 @@ typedef struct bo_linearize_desc {
     bool resume;             /**< continue an interrupted linearization of the directory; start if there is none */
     /** The new attention: start from a preset (bo_attention_preset()); heads, dim and similar fields are filled in. */
     bo_attention_desc attention;
-    /** Layers that keep the attention of the teacher: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none.
-     * NULL: the layers with a window, whose state has a fixed size already. */
+    /** Layers that keep the attention of the teacher: indices from 0, ranges and blocks, "0,5-7,block-1"; "": none.
+     * NULL: the layers with a window, whose state already has a fixed size. */
     const char *kept_layers;
     double gate;                 /**< initial bias b of the gates, which start at σ(b) (default: 5) */
     uint64_t calibration_tokens; /**< tokens of the calibration (default: 4096) */
-    double minutes;          /**< time of both runs together; or steps instead (default: 60 if no steps are given) */
-    uint64_t transfer_steps; /**< steps of the transfer; UINT64_MAX: none */
-    uint64_t finetune_steps; /**< steps of the finetuning; UINT64_MAX: none */
-    double transfer_share;   /**< share of the minutes for the transfer (default: 0.2) */
-    size_t batch;            /**< sequences per step (default: 16) */
+    double minutes;              /**< total time of both runs; or steps instead (default: 60 if no steps are set) */
+    uint64_t transfer_steps;     /**< steps of the transfer; UINT64_MAX: none */
+    uint64_t finetune_steps;     /**< steps of the finetuning; UINT64_MAX: none */
+    double transfer_share;       /**< share of the minutes for the transfer (default: 0.2) */
+    size_t batch;                /**< sequences per step (default: 16) */
     /** tokens per sequence, not the window of attention (default: the context of the teacher, at most 1024) */
     size_t window;
     double transfer_rate; /**< learning rate of the transfer (default: 0.01) */
@@ -108,7 +108,7 @@ typedef struct bo_linearize_desc {
     double alpha;         /**< α of the adapters (default: twice the rank) */
     const char *targets;  /**< layers with adapters (default: "q_proj,k_proj,v_proj,o_proj") */
     uint64_t eval_tokens; /**< number of validation tokens to use in evaluations (default: 16384) */
-    bool merge;           /**< the directory does not keep the adapters apart */
+    bool merge;           /**< the directory does not store the adapters separately */
     uint64_t seed;        /**< seed of frequencies, adapters and batches */
     bo_linearize_report_fn report; /**< receives the reports, or NULL */
     bo_calibrated_fn calibrated;   /**< receives the result of the calibration, or NULL */
@@ -123,7 +123,7 @@ typedef struct bo_linearize_desc {
  * @param desc      the linearization
  * @param[out] out  the student, release it with bo_model_destroy(); or NULL
  * @return BO_OK; BO_INVALID if the teacher is not a language model with softmax attention, if the attention, the layers
- *     or the text do not fit, or if the directory contains something else; BO_CANCELED after a checkpoint if a callback
+ *     or the text do not fit, or if the directory contains other files; BO_CANCELED after a checkpoint if a callback
  *     requested a stop; errors of bo_trainer_run()
  */
 BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc, bo_model **out);
@@ -135,7 +135,7 @@ BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc
 /** Chooses the initial parameters of attention from text, head by head.
  *
  * The queries, keys and values are those of `source`, a model with the same shape, such as the teacher. Parameters are
- * tried in a fixed order, and those with the smallest error of the head's output against that of `source` are set.
+ * tried in a fixed order. The parameters with the smallest error of the head's output, relative to `source`, are set.
  * Frequencies that depend on data (a proposal, sampling OPTIMAL) are drawn instead, unless they have been drawn before.
  * Weights of gates become zero, so that gates start at their biases.
  *

@@ -7,7 +7,7 @@
  *     bo_model_load(context, &(bo_source){.path = "base"}, NULL, &model);
  *     bo_model_adapt(context, model, &(bo_lora_desc){.rank = 8, .targets = "q_proj,v_proj", .base = "base"});
  *     …                                                  // bo_trainer_run of train.h, bo_model_save: the adapter
- *     bo_model_merge(context, model);                    // as fast as the base again
+ *     bo_model_merge(context, model);                    // as fast as the base
  *     bo_model_save(context, model, &(bo_sink){.path = "merged"});
  *
  * For all initial values A0 and B0 of A and B, the adapted model initially computes the same function as the base: the
@@ -40,8 +40,7 @@ extern "C" {
 typedef struct bo_lora_desc {
     size_t rank;  /**< r; at most the smaller side of every adapted layer, with init GRADIENT half of that */
     double alpha; /**< α (default: twice the rank) */
-    /** The linear layers to adapt: the ends of their names ("q_proj,v_proj"), patterns with `*`, or those of layers
-     * with a
+    /** The linear layers to adapt: suffixes of their names ("q_proj,v_proj"), patterns with `*`, or the layers of a
      * block of the model ("block-1", "block-1.q_proj"; blocks are numbered from 0) (default: "all", the hidden
      * layers). */
     const char *targets;
@@ -81,8 +80,8 @@ BO_API bo_status bo_model_merge(bo_context *context, bo_model *model);
 
 #ifdef BO_EXPERIMENTAL
 
-/** Names the base of the adapters of a model, which their files name. The caller answers for its weights: loading the
- * adapters compares them with those that were adapted.
+/** Sets the base of the adapters of a model, as named in their files. The caller is responsible for its weights:
+ * loading the adapters compares them with the adapted weights.
  *
  * @param context        the context
  * @param[in,out] model  a model with adapters

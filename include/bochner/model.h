@@ -1,7 +1,7 @@
 /** @file
  * Models of text: transformers with any attention of attention.h.
  *
- * Models are stored as by Hugging Face: a directory with config.json, model.safetensors and tokenizer.json, or one
+ * Models are stored as Hugging Face model directories, with config.json, model.safetensors and tokenizer.json, or one
  * safetensors file that contains all three. Language models are read and continue texts through generate.h. Models that
  * classify or translate texts are described here and used through tasks.h.
  *
@@ -9,7 +9,7 @@
  *     bo_model_load(context, &(bo_source){.path = "shakespeare"}, NULL, &model);
  *     bo_generate(context, model, &(bo_generate_desc){.prompt = "To be"}, show, NULL); // generate.h
  *
- * **Threads.** Threads may share a model, each with its own context and its own sessions. Functions that take the model
+ * **Threads.** Threads may share a model. Each thread needs its own context and sessions. Functions that take the model
  * without const (training, bo_weights_set(), …) need exclusive access to it.
  *
  * **Ownership.** A model must outlive its sessions. A tokenizer that is passed to bo_model_create() must outlive the
@@ -40,7 +40,7 @@ typedef enum bo_model_task {
     BO_MODEL_TASK_PREDICT = 4,   /**< predict classes or numbers from arrays, images, sequences or graphs (network.h) */
 } bo_model_task;
 
-/** How the token vectors of a text become one vector. */
+/** How the token vectors of a text are pooled into one vector. */
 typedef enum bo_pooling {
     BO_POOLING_MEAN = 0,  /**< the mean */
     BO_POOLING_MAX = 1,   /**< the maximum of each column */
@@ -48,7 +48,7 @@ typedef enum bo_pooling {
     BO_POOLING_LAST = 3   /**< the last token */
 } bo_pooling;
 
-/** How a decoder sees its source. */
+/** How a decoder attends to its source. */
 typedef enum bo_cross {
     BO_CROSS_ATTENTION = 0, /**< cross attention to all tokens, in every layer */
     BO_CROSS_SUMMARY = 1,   /**< the last output of the encoder, added to the input of every target token (1406.1078) */
@@ -57,12 +57,12 @@ typedef enum bo_cross {
 /** Describes a model: an embedding, layers that are made of blocks, and a head. Zero means the default, except in
  * layers, width, context and the heads of blocks.
  *
- * All layers have the same `block`, or they have the blocks of a list: blocks[0] for its `repeat` layers, then
- * blocks[1] for its, …; after the last block the list starts again, until there are `layers` layers. With
+ * All layers have the same `block`, or they follow a list: blocks[0] for its `repeat` layers, then blocks[1] likewise,
+ * …. After the last block the list repeats until there are `layers` layers. With
  *
  *     const bo_block blocks[] = {{.repeat = 5, .attention.window = 512, …}, {.repeat = 1, …}};
  *
- * every sixth layer sees all keys.
+ * every sixth layer attends to all keys.
  *
  * Encoders (all layers of CLASSIFY and MATCH, the encoder of TRANSLATE) read in both directions: attention is not
  * causal. A mixer or kind of attention that is always causal (gates, GLA, DELTA, SSM, RNN, …) reads forward in layers
@@ -74,7 +74,7 @@ typedef struct bo_model_desc {
     size_t layers;          /**< number of layers; TRANSLATE: of the decoder */
     size_t width;           /**< width of the residual stream */
     size_t context;         /**< tokens of a training window and range of learned positions; TRANSLATE: longest text */
-    size_t vocab;           /**< size of the vocabulary (default: that of the tokenizer; required without one) */
+    size_t vocab;           /**< size of the vocabulary (default: the tokenizer's; required without a tokenizer) */
     bo_block block;         /**< the block of all layers, if there is no list */
     const bo_block *blocks; /**< a list of blocks, copied; NULL: all layers have `block` */
     size_t block_count;     /**< number of blocks in the list */
@@ -83,7 +83,7 @@ typedef struct bo_model_desc {
     const char *const *labels; /**< CLASSIFY, MATCH: names of the classes, copied (default: "0", "1", …) */
     bo_pooling pooling;        /**< CLASSIFY, MATCH: the pooling (default: MEAN) */
     bool forward;              /**< CLASSIFY, MATCH: all layers read forward; long texts can be streamed */
-    bo_cross cross;            /**< TRANSLATE: how the decoder sees the source (default: ATTENTION) */
+    bo_cross cross;            /**< TRANSLATE: how the decoder attends to the source (default: ATTENTION) */
     size_t encoder_layers;     /**< TRANSLATE: layers of the encoder (default: layers) */
     bo_block encoder;          /**< TRANSLATE: the block of the encoder; `heads` 0: the blocks of the decoder */
     const bo_block
@@ -119,8 +119,8 @@ BO_API bool bo_model_preset(const char *name, bo_model_desc *desc);
  * @param desc       the model; copied
  * @param tokenizer  the tokenizer, or NULL; not copied, must outlive the model
  * @param[out] out   the new model; release it with bo_model_destroy()
- * @return BO_OK; BO_INVALID if fields of the descriptor do not fit each other or the tokenizer; BO_UNSUPPORTED if the
- *     attention or the feature map does not support the combination of its fields
+ * @return BO_OK; BO_INVALID if fields of the descriptor are inconsistent or do not fit the tokenizer; BO_UNSUPPORTED if
+ *     the attention or the feature map does not support the combination of its fields
  */
 BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc, const bo_tokenizer *tokenizer,
                                  bo_model **out);
@@ -128,21 +128,21 @@ BO_API bo_status bo_model_create(bo_context *context, const bo_model_desc *desc,
 /** Destroys a model and the tokenizer that it owns. Destroy its sessions first. @param model  the model, or NULL */
 BO_API void bo_model_destroy(bo_model *model);
 
-/** What is done with adapters (lora.h) when a model is loaded. */
+/** How adapters (lora.h) are handled when a model is loaded. */
 typedef enum bo_adapters {
     BO_ADAPTERS_MERGE = 0, /**< they are merged into the weights */
-    BO_ADAPTERS_KEEP = 1,  /**< they stay apart, to be trained further: the source is the directory of an adapter */
+    BO_ADAPTERS_KEEP = 1,  /**< they are kept separate for further training; the source is an adapter directory */
     BO_ADAPTERS_REMOVE = 2 /**< the base, bit for bit: the source is the directory of a merged model */
 } bo_adapters;
 
 /** How a model is loaded. */
 typedef struct bo_model_load_desc {
-    /** The storage of the matrices, as by bo_model_set_storage() (default: FLOAT32). One weight at a time is held as
-     * float32, so that models fit into memory that would not fit as float32. */
+    /** The storage of the matrices, as by bo_model_set_storage() (default: FLOAT32). Weights are converted one at a
+     * time, so the float32 model does not need to fit into memory. */
     bo_storage storage;
     const bo_custom_layer *layers; /**< the custom layers of the model, found by their names; NULL: none */
     size_t layer_count;            /**< number of custom layers */
-    bo_adapters adapters;          /**< what is done with adapters (default: they are merged) */
+    bo_adapters adapters;          /**< how adapters are handled (default: merged) */
     uint64_t reserved[4];          /**< must be zero */
 } bo_model_load_desc;
 
@@ -156,20 +156,20 @@ typedef struct bo_model_load_desc {
  * @param desc      how to load it; NULL: all defaults
  * @param[out] out  the model, which owns its tokenizer; release it with bo_model_destroy()
  * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT if a file is malformed, or if a tensor is missing, unknown,
- *     not finite or of another shape than config.json requires; the message lists them with both shapes; BO_VERSION if
- *     the model was made by a newer version; BO_UNSUPPORTED if the model has a custom layer that `desc` lacks or an
- *     unsupported option of another family; BO_INVALID if the storage is no storage of weights
+ *     contains NaN or infinity, or has another shape than config.json requires; the message lists the tensors with both
+ *     shapes; BO_VERSION if a newer version wrote the model; BO_UNSUPPORTED if the model has a custom layer that `desc`
+ *     lacks or an unsupported option of another family; BO_INVALID if the storage is no storage of weights
  */
 BO_API bo_status bo_model_load(bo_context *context, const bo_source *source, const bo_model_load_desc *desc,
                                bo_model **out);
 
 /** Saves a model.
  *
- * A model that is one of the families of docs/reference/families.md is written as such, so that transformers can load
- * it. A path that ends with ".safetensors" becomes one file, whose bytes memory and callbacks receive too. Any other
- * path is a directory, to which config.json, model.safetensors, tokenizer.json, tokenizer_config.json and
- * generation_config.json are written, and other files that the model was loaded with: special_tokens_map.json,
- * chat_template.jinja. Each file is replaced atomically, model.safetensors last.
+ * A model of one of the families of docs/reference/families.md is written in the format of the family, which
+ * transformers can load. A path that ends with ".safetensors" is written as a single file. Memory and callbacks receive
+ * the same bytes. Any other path is a directory, to which config.json, model.safetensors, tokenizer.json,
+ * tokenizer_config.json and generation_config.json are written, and other files of the loaded model:
+ * special_tokens_map.json, chat_template.jinja. Each file is replaced atomically, model.safetensors last.
  *
  * @param context  the context
  * @param model    the model
@@ -180,7 +180,7 @@ BO_API bo_status bo_model_load(bo_context *context, const bo_source *source, con
 BO_API bo_status bo_model_save(bo_context *context, const bo_model *model, const bo_sink *sink);
 
 /** Returns the descriptor of a model, with the defaults filled in. If it has a list of blocks, `block` and `encoder`
- * are those of the first layers.
+ * are the blocks of the first layers.
  *
  * @param model  the model
  * @return the descriptor, owned by the model
@@ -258,7 +258,7 @@ BO_API const char *bo_model_preset_name(size_t index);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/** Facts about a model. Made by the library; later versions may add members at the end. */
+/** Facts about a model. Created by the library; later versions may add members at the end. */
 typedef struct bo_model_facts {
     uint64_t parameters;        /**< number of parameters; tied weights count once */
     uint64_t frozen_parameters; /**< frequencies of MLPs, which are not trained and not counted as parameters */
@@ -269,10 +269,10 @@ typedef struct bo_model_facts {
      * bo_tokenizer_info). Ids outside of the vocabulary are left out. NULL: there are none. */
     const int32_t *end_tokens;
     size_t end_count; /**< number of these ids */
-    /** The id that begins a text, from the same files ("bos_token_id", "bos_token"), else the one that the tokenizer
-     * puts before a text; -1: there is none. */
+    /** The id that starts a text, from the same files ("bos_token_id", "bos_token"), else the id that the tokenizer
+     * prepends to a text; -1: none. */
     int32_t begin_token;
-    const struct bo_network_facts *network; /**< PREDICT: what network.h describes; NULL: another task */
+    const struct bo_network_facts *network; /**< PREDICT: facts about the network (network.h); NULL: another task */
     /** CLASSIFY, MATCH: bytes of the state that a text streams through; 0: texts are read as a whole */
     size_t state_bytes;
 } bo_model_facts;
@@ -310,7 +310,7 @@ BO_API bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_m
  *
  * @param context  the context
  * @param model    the model
- * @param storage  BFLOAT16, INT8 or INT4; the current storage: nothing is done
+ * @param storage  BFLOAT16, INT8 or INT4; no effect if it is the current storage
  * @return BO_OK; BO_INVALID if the model has been converted or trained
  */
 BO_API bo_status bo_model_set_storage(bo_context *context, bo_model *model, bo_storage storage);
@@ -334,13 +334,13 @@ BO_API bo_weights *bo_model_weights(const bo_model *model);
 
 /* ---- teachers ---------------------------------------------------------------------------------------------------- */
 
-/** What a linearized model (a block with `replaced`) learns from its teacher, which is the model with the attention
- * that was replaced and the same weights, without adapters. */
+/** The training target of a linearized model (a block with `replaced`). Its teacher is the same model with the replaced
+ * attention, without adapters. */
 typedef enum bo_imitation {
-    BO_IMITATION_NONE = 0, /**< nothing: the loss is that of the text */
+    BO_IMITATION_NONE = 0, /**< none: the loss of the text */
     BO_IMITATION_ATTENTION =
-        /** in every linearized layer, what attention adds to the residual stream for the teacher's q, k and v: the mean
-         * over the layers of the relative squared error */
+        /** the contribution of attention to the residual stream in every linearized layer, for the teacher's q, k and
+         * v: the mean over the layers of the relative squared error */
     1,
     BO_IMITATION_LOGITS = 2 /**< the distribution of the next token: KL divergence */
 } bo_imitation;
@@ -348,8 +348,8 @@ typedef enum bo_imitation {
 /** Describes a replacement of attention. */
 typedef struct bo_replacement_desc {
     bo_attention_desc attention; /**< the new attention; heads, dim and similar fields are filled in */
-    /** Layers that keep their attention: numbers from 0, ranges and blocks, "0,5-7,block-1"; "": none. NULL: the
-     * layers with a window. Layers without softmax attention keep their mixer. */
+    /** Layers that keep their attention: indices from 0, ranges and blocks, "0,5-7,block-1"; "": none. NULL: the layers
+     * with a window. Layers without softmax attention keep their mixer. */
     const char *kept_layers;
     double sigma;         /**< as in bo_block */
     double gate_first;    /**< as in bo_block */
@@ -361,7 +361,7 @@ typedef struct bo_replacement_desc {
 /** How well two models agree on the next token. */
 typedef struct bo_agreement {
     uint64_t tokens;      /**< number of positions compared */
-    double greedy;        /**< share of the positions where both find the same token most likely */
+    double greedy;        /**< share of the positions with the same most likely token */
     double divergence;    /**< mean KL divergence of the second model's distribution from the first's, in nats */
     uint64_t reserved[4]; /**< zero */
 } bo_agreement;
@@ -370,8 +370,8 @@ typedef struct bo_agreement {
 
 #ifdef BO_EXPERIMENTAL
 
-/** Describes the same model at another width. head_dim stays the same; the number of heads, `hidden` (unless 0) and the
- * widths in lists of layers that are numbers are proportional to the width.
+/** Describes the same model at another width. head_dim is unchanged. The number of heads, `hidden` (unless 0) and
+ * numeric widths in lists of layers are proportional to the width.
  *
  * @param context   the context
  * @param desc      the model
@@ -390,13 +390,13 @@ BO_API bo_status bo_model_widen(bo_context *context, const bo_model_desc *desc, 
  */
 BO_API bool bo_model_exists(bo_context *context, const char *path);
 
-/** Returns the text of a file that the model was loaded with, beside its weights: "generation_config.json",
- * "tokenizer_config.json", "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files
- * again.
+/** Returns the text of a file of the loaded model directory: "generation_config.json", "tokenizer_config.json",
+ * "special_tokens_map.json" or "chat_template.jinja". Saving the model writes these files again.
  *
  * @param model  the model
  * @param name   the name of the file
- * @return the text, owned by the model; NULL if the directory had no such file, or the one that bo_model_save() writes
+ * @return the text, owned by the model; NULL if the directory had no such file or a file equal to that of
+ *     bo_model_save()
  */
 BO_API const char *bo_model_companion(const bo_model *model, const char *name);
 

@@ -12,8 +12,8 @@
  *
  * docs/guides/network.md describes the format of a description. Text models have descriptions in the same language.
  *
- * **Threads.** Only training and bo_model_solve() change a model. Otherwise threads may share it, each with its own
- * context. Examples do not change and may be shared.
+ * **Threads.** Only training and bo_model_solve() change a model. Otherwise threads may share it. Each thread needs its
+ * own context. Examples do not change and may be shared.
  *
  * **Ownership.** A model does not refer to the examples it was created with.
  */
@@ -36,7 +36,7 @@ typedef struct bo_examples_desc {
     /** The table: one row per example (an array, the pixels of an image or the features of a node), with its target. */
     bo_data_desc data;
     /** The rows are nodes of a graph, and this file has its edges: two columns of node numbers from 0, `from` and `to`.
-     * Each node sees the nodes that have an edge to it. NULL: the rows are independent. */
+     * Each node receives from the nodes that have an edge to it. NULL: the rows are independent. */
     const char *edges;
     bool undirected; /**< add the reverse of every edge */
     bool self_loops; /**< add an edge from every node to itself */
@@ -56,7 +56,7 @@ typedef struct bo_examples_part {
     const size_t *rows; /**< row numbers in the table, ascending; NULL: every row */
 } bo_examples_part;
 
-/** Examples. Made by the library and read-only; later versions may add members at the end. */
+/** Examples. Created by the library and read-only; later versions may add members at the end. */
 typedef struct bo_examples {
     size_t rows;               /**< number of examples */
     size_t dim;                /**< numbers per example */
@@ -66,7 +66,7 @@ typedef struct bo_examples {
     const double *y;           /**< rows x targets; classes as numbers (negative: none); NULL: no targets */
     const bo_schema *schema;   /**< the columns of the file; NULL: made from arrays */
     size_t edges;              /**< number of edges */
-    const int32_t *first;      /**< node i sees neighbors first[i] to first[i + 1] - 1; NULL: no graph */
+    const int32_t *first;      /**< node i has the neighbors first[i] to first[i + 1] - 1; NULL: no graph */
     const int32_t *neighbors;  /**< `edges` node numbers */
     bo_examples_part parts[4]; /**< the rows of TRAIN, VALID, TEST and ALL, by their numbers in bo_split */
 } bo_examples;
@@ -101,8 +101,8 @@ typedef struct bo_description {
     uint64_t reserved[4];               /**< must be zero */
 } bo_description;
 
-/** Reads the description of a text model from JSON text: the members of config.json, of which all but "blocks" may be
- * missing, so that a program can set sizes and classes (docs/reference/model.md).
+/** Reads the description of a text model from JSON text: the members of config.json. Only "blocks" is required, so that
+ * a program can set sizes and classes (docs/reference/model.md).
  *
  * @param context   the context
  * @param text      the description
@@ -188,8 +188,8 @@ typedef struct bo_examples_arrays {
  *
  * @param context   the context
  * @param arrays    the arrays, which are not copied and must outlive the examples
- * @param[out] out  the examples; release them with bo_examples_destroy()
- * @return BO_OK; BO_INVALID if a number is not finite, if a class or an edge is out of range, or if no rows remain for
+ * @param[out] out  the examples; release them with bo_examples_destroy() @return BO_OK; BO_INVALID if a number is NaN
+ * or infinite, if a class or an edge is out of range, or if no rows remain for
  *     training
  */
 BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out);
@@ -198,7 +198,7 @@ BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_array
 
 /** The shape of an example. */
 typedef enum bo_network_input {
-    BO_NETWORK_INPUT_ARRAY = 0,    /**< numbers without structure */
+    BO_NETWORK_INPUT_ARRAY = 0,    /**< unstructured numbers */
     BO_NETWORK_INPUT_SEQUENCE = 1, /**< length x channels */
     BO_NETWORK_INPUT_IMAGE = 2,    /**< height x width x channels */
     BO_NETWORK_INPUT_GRAPH = 3,    /**< nodes with features */
@@ -212,7 +212,7 @@ typedef struct bo_description_needs {
     uint64_t reserved[4];   /**< must be zero */
 } bo_description_needs;
 
-/** A layer. Made by the library; later versions may add members at the end. */
+/** A layer. Created by the library; later versions may add members at the end. */
 typedef struct bo_layer_info {
     const char *name;  /**< the name in the description */
     const char *type;  /**< the type in the description */
@@ -220,8 +220,8 @@ typedef struct bo_layer_info {
     uint64_t weights;  /**< number of parameters, trained or not */
 } bo_layer_info;
 
-/** Facts about a model of the task `predict` (`network` of bo_model_facts). Made by the library; later versions may add
- * members at the end. */
+/** Facts about a model of the task `predict` (`network` of bo_model_facts). Created by the library; later versions may
+ * add members at the end. */
 typedef struct bo_network_facts {
     bo_network_input input;             /**< the kind of input */
     size_t dim;                         /**< numbers per example */
@@ -232,7 +232,7 @@ typedef struct bo_network_facts {
     uint64_t parameters;                /**< number of trained parameters */
     double width_multiplier;            /**< factor of every hidden width */
     bo_parametrization parametrization; /**< the parametrization */
-    const bo_schema *schema;            /**< the columns of the file; NULL: made without a file */
+    const bo_schema *schema;            /**< the columns of the file; NULL: created without a file */
     size_t layers;                      /**< number of layers */
     const bo_layer_info *layer;         /**< the layers, in the order in which they are computed */
 } bo_network_facts;
@@ -271,7 +271,7 @@ BO_API bo_status bo_description_time(bo_context *context, const bo_description *
  */
 BO_API bo_status bo_model_solve(bo_context *context, bo_model *model, const bo_examples *examples, double lambda);
 
-/** Reads from a description of layers which data it requires. No data is needed for that.
+/** Determines from a description of layers which data it requires, without any data.
  *
  * @param context   the context
  * @param text      the description: JSON text

@@ -14,10 +14,10 @@
  *     bo_plan_host_destroy(host);
  *
  * Models have the defaults of bo_model_desc: an embedding that is also the output projection, layers of attention, and
- * MLPs of 4 times the width. Training has the defaults of bo_trainer_desc. In this header, a machine is the cost model
- * of a host.
+ * MLPs of 4 times the width. Training has the defaults of bo_trainer_desc. In this header, a host is the cost model of
+ * a computer.
  *
- * **Ownership.** Machines, loss laws and plans are copies; they do not refer to each other or to the arguments of the
+ * **Ownership.** Hosts, loss laws and plans are copies; they do not refer to each other or to the arguments of the
  * calls that made them. Their members are read-only and valid until the object is destroyed.
  *
  * **Threads.** The objects do not change. Any number of threads may read them, each with its own context.
@@ -96,11 +96,11 @@ typedef struct bo_plan_timing {
 
 /** Times training steps of all shapes.
  *
- * The shapes take turns, so that other load on the host affects all of them equally. All models are in memory at the
- * same time and train on random tokens. With a context of one thread, the CPU time of that thread is measured.
+ * The shapes are timed in turns, so that other load on the host affects all of them equally. All models are in memory
+ * at the same time and train on random tokens. With a context of one thread, the CPU time of that thread is measured.
  *
  * @param context          the context
- * @param seconds          total time (default: 30); at least three rounds are taken
+ * @param seconds          total time (default: 30); at least three rounds are measured
  * @param[in,out] timings  `count` timings with their shapes; `seconds` and `spread` are filled in
  * @param count            the number of timings, at least 1
  * @return BO_OK or an error (see base.h)
@@ -115,8 +115,8 @@ typedef enum bo_plan_term {
     BO_PLAN_TERM_ATTENTION = 3   /**< floating-point operations of attention */
 } bo_plan_term;
 
-/** The cost model of a host: measured timings and the costs that follow from them. All timings have the same attention
- * and the same optimizer. */
+/** The cost model of a host: measured timings and the fitted costs. All timings have the same attention and the same
+ * optimizer. */
 typedef struct bo_plan_host {
     const char *isa;               /**< the instruction set */
     int threads;                   /**< the number of threads */
@@ -132,7 +132,7 @@ typedef struct bo_plan_calibration {
     const char *attention;       /**< a name of bo_attention_preset() (default: "rfa-gate") */
     bo_optimizer_kind optimizer; /**< the optimizer */
     bool quick;                  /**< use fewer and smaller shapes */
-    double seconds;              /**< total time (default: 40, quick: 4); at least three rounds are taken */
+    double seconds;              /**< total time (default: 40, quick: 4); at least three rounds are measured */
     uint64_t reserved[4];        /**< must be zero */
 } bo_plan_calibration;
 
@@ -220,7 +220,7 @@ typedef struct bo_plan_losses {
 /** Fits a loss law to runs. If all runs have the same batch, `law.batch` is INFINITY.
  *
  * @param context   the context
- * @param runs      the runs; NULL: those that are part of the library, English text as bytes (docs/guides/plan.md)
+ * @param runs      the runs; NULL: the built-in runs on English text as bytes (docs/guides/plan.md)
  * @param count     the number of runs, 8 to 64; not used without `runs`
  * @param[out] out  the law; release it with bo_plan_losses_destroy()
  * @return BO_OK; BO_NUMERIC if the runs do not determine a law
@@ -246,7 +246,7 @@ BO_API void bo_plan_loss(const bo_plan_losses *losses, double parameters, double
 /** A budget: minutes or tokens, or parameters, or parameters and one of the two. Zero means not limited.
  *
  * With minutes alone, the model with the lowest predicted loss is chosen. With parameters or tokens alone, the other
- * one follows: it is the pair for which no other shape reaches a lower loss in the same time. */
+ * number is chosen so that no other shape reaches a lower loss in the same time. */
 typedef struct bo_plan_budget {
     double parameters;    /**< number of parameters, met to within a tenth or as closely as possible */
     double minutes;       /**< training time */
@@ -274,19 +274,19 @@ typedef struct bo_plan_choice {
 
 /** A plan. */
 typedef struct bo_plan {
-    const bo_plan_choice *choices; /**< the best choice first, then others that differ in size, depth or batch */
+    const bo_plan_choice *choices; /**< the best choice first, then alternatives that differ in size, depth or batch */
     size_t choice_count;           /**< number of choices, at least 1 */
 } bo_plan;
 
 /** Destroys a plan. @param plan  the plan, or NULL */
 BO_API void bo_plan_destroy(bo_plan *plan);
 
-/* ---- laws of the user's own runs --------------------------------------------------------------------------------- */
+/* ---- laws fitted to the user's runs ------------------------------------------------------------------------------ */
 
 /** Counts the quantities of a training step of any model: any attention, mixer, MLP and vocabulary.
  *
- * `attention` is 0, because `operations` includes it. `copies` counts the activations that are held for backward three
- * times, the weights three times for each micro-batch, and the update of the optimizer.
+ * `attention` is 0, because `operations` includes it. `copies` counts three times the activations that are stored for
+ * backward, the weights three times for each micro-batch, and the update of the optimizer.
  *
  * @param context   the context
  * @param model     the model
@@ -297,7 +297,7 @@ BO_API void bo_plan_destroy(bo_plan *plan);
 BO_API bo_status bo_plan_count_training(bo_context *context, const bo_model_desc *model,
                                         const bo_trainer_desc *training, bo_plan_counts *out);
 
-/** Compares two language models whose runs are to belong to one law.
+/** Checks whether the runs of two language models can be fitted by one law.
  *
  * They may differ in width, layers, heads, vocabulary, seeds, and numbers that follow from the width: the rank, the
  * iterations and the scale of attention, the number of features and their bandwidth. Descriptions are compared, so the
@@ -310,7 +310,7 @@ BO_API bo_status bo_plan_count_training(bo_context *context, const bo_model_desc
  */
 BO_API bo_status bo_plan_compare(bo_context *context, const bo_model_desc *first, const bo_model_desc *second);
 
-/** What the runs of a law share. */
+/** The common settings of the runs of a law. */
 typedef struct bo_plan_family {
     const char *config;          /**< the text of config.json of one of the models; other shapes are derived from it */
     const char *options;         /**< the file of options for bochner train --config, or NULL if there is none */
@@ -335,7 +335,7 @@ typedef struct bo_plan_observation {
     uint64_t reserved[4];  /**< must be zero */
 } bo_plan_observation;
 
-/** Where the value of a parameter comes from. */
+/** The origin of a parameter's value. */
 typedef enum bo_plan_origin {
     BO_PLAN_ORIGIN_FITTED = 0, /**< fitted to the runs */
     BO_PLAN_ORIGIN_STORED = 1, /**< the runs do not determine it: the value of the law of the library */
@@ -344,17 +344,17 @@ typedef enum bo_plan_origin {
 
 /** A parameter of a law with its 90% interval. */
 typedef struct bo_plan_parameter {
-    const char *name;      /**< "floor", "size", "size_power", "data", "data_power", or that of a bo_plan_term */
-    bo_plan_origin origin; /**< where it comes from */
+    const char *name;      /**< "floor", "size", "size_power", "data", "data_power", or the name of a bo_plan_term */
+    bo_plan_origin origin; /**< its origin */
     bo_plan_range range;   /**< value and interval */
 } bo_plan_parameter;
 
-/** A prediction for a run. Intervals hold 90% of new runs: they include the variation of single runs. */
+/** A prediction for a run. Intervals contain 90% of new runs: they include the variation between runs. */
 typedef struct bo_plan_forecast {
     /** nats per byte; NAN if the loss law has no term for the size and the size differs, or none for the data and the
      * bytes differ */
     bo_plan_range loss;
-    bo_plan_range step; /**< seconds per step; NAN if no time was known */
+    bo_plan_range step; /**< seconds per step; NAN if no time is known */
     double beyond;      /**< factor by which parameters or bytes lie outside the range of the runs; 1: inside */
 } bo_plan_forecast;
 
@@ -366,29 +366,29 @@ typedef struct bo_plan_forecast {
  * The loss law minimizes the Huber loss of log(fitted / measured), the time law Σ (fitted / measured - 1)² over
  * non-negative costs. Intervals come from a bootstrap of the residuals of runs. */
 typedef struct bo_plan_laws {
-    bo_plan_family family;                   /**< what the runs share; strings are copies */
+    bo_plan_family family;                   /**< the common settings of the runs; strings are copies */
     const bo_plan_observation *observations; /**< the runs */
     size_t count;                            /**< number of runs */
     const bo_plan_parameter *loss;           /**< 5 parameters of the loss law; fitted ones in the units of N and D */
     const bo_plan_parameter *costs;          /**< 3 costs: layers, copies, operations; ABSENT: not used, 0 */
     double loss_error;                       /**< standard deviation of log(measured / fitted) over runs */
-    double step_error;                       /**< the same of the time per step; NAN if no time was known */
-    const bo_plan_forecast *left_out;        /**< `count` forecasts of each run by laws of the others; NAN: none */
+    double step_error;                       /**< likewise for the time per step; NAN if no time is known */
+    const bo_plan_forecast *left_out;        /**< `count` forecasts, of each run by laws of the other runs; NAN: none */
 } bo_plan_laws;
 
 /** Fits a loss law and a time law to runs. The result depends on the arguments only.
  *
  * An exponent is fitted if the runs have three or more sizes (or amounts of data) that differ by 5% or more, and if
- * there are more runs than parameters; otherwise it is that of the law of the library, and its uncertainty is
+ * there are more runs than parameters; otherwise it is the exponent of the built-in law, and its uncertainty is
  * included. A term is absent if the runs have one size (or one amount of data). The time law uses copies with two
  * shapes, copies and operations with three, and all costs with four or more.
  *
  * @param context       the context
- * @param family        what the runs share; copied
+ * @param family        the common settings of the runs; copied
  * @param observations  `count` runs; copied
  * @param count         the number of runs, at most 64
  * @param[out] out      the laws; release them with bo_plan_laws_destroy()
- * @return BO_OK; BO_INVALID if the runs are too few or too similar; the message tells what is missing
+ * @return BO_OK; BO_INVALID if the runs are too few or too similar; the message states what is missing
  */
 BO_API bo_status bo_plan_laws_fit(bo_context *context, const bo_plan_family *family,
                                   const bo_plan_observation *observations, size_t count, bo_plan_laws **out);
@@ -426,22 +426,23 @@ BO_API bo_status bo_plan_laws_load(bo_context *context, const char *path, bo_pla
 BO_API bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, const bo_plan_counts *counts,
                                       double bytes, bo_plan_forecast *out);
 
-/** What a plan predicts times and losses by: the cost model of a host and a loss law, or the laws of the user's own
+/** The basis of predicted times and losses: the cost model of a host and a loss law, or laws fitted to the user's
  * runs. */
 typedef struct bo_plan_basis {
     const bo_plan_host *host;     /**< the cost model of the host */
-    const bo_plan_losses *losses; /**< the loss law (default: that of the runs of the library) */
+    const bo_plan_losses *losses; /**< the loss law (default: fitted to the built-in runs) */
     const bo_plan_laws *laws;     /**< instead of both: laws with a time law; the plan is for their family of models */
     uint64_t reserved[4];         /**< must be zero */
 } bo_plan_basis;
 
 /** Creates a plan for a budget.
  *
- * By laws, batch and context are those of the runs. The candidates have from half the parameters of the smallest run to
- * 16 times those of the largest, and a ratio of width to layers of 16 to 128 or as in the family's model.
+ * With fitted laws, batch and context are those of the runs. Candidates have between half the parameters of the
+ * smallest run and 16 times the parameters of the largest run. Their ratio of width to layers is from 16 to 128, or as
+ * in the family's model.
  *
  * @param context   the context
- * @param basis     what the plan predicts by
+ * @param basis     the basis of the predictions
  * @param budget    the budget; by laws: minutes, or parameters and tokens, or minutes and parameters; `memory`; context
  *     and features must be 0
  * @param[out] out  the plan; release it with bo_plan_destroy()

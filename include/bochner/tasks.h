@@ -10,7 +10,7 @@
  *     bo_model_classify(context, model, texts, 0, count, probabilities);          // count x classes
  *
  * **Ownership.** The caller owns the results; each function states how to release them. **Threads.** The functions take
- * a const model and may run in several threads at once, each with its own context.
+ * a const model and may run in several threads concurrently, each with its own context.
  */
 #ifndef BOCHNER_TASKS_H
 #define BOCHNER_TASKS_H
@@ -87,7 +87,7 @@ typedef struct bo_translate_desc {
     double penalty;
     size_t max_tokens;    /**< maximum number of tokens (default: twice the tokens of the source plus 50, within the
                              context) */
-    size_t together;      /**< number of sources translated together (default: 64 / beam, at least 1) */
+    size_t together;      /**< number of sources per batch (default: 64 / beam, at least 1) */
     uint64_t reserved[4]; /**< must be zero */
 } bo_translate_desc;
 
@@ -106,7 +106,7 @@ typedef struct bo_translate_desc {
  *     each with bo_ids_free()
  * @param[out] scores    `count` log probabilities; or NULL
  * @return BO_OK; BO_INVALID if the task of the model is not to translate or a source is too long; BO_NUMERIC if the
- *     logits are not finite
+ *     logits are NaN or infinite
  */
 BO_API bo_status bo_model_translate(bo_context *context, const bo_model *model, const bo_texts *texts, size_t first,
                                     size_t count, const bo_translate_desc *desc, bo_ids *ids, double *scores);

@@ -1,6 +1,6 @@
 /** @file
- * Training. A trainer owns a run: it loads batches, takes steps, evaluates, and writes checkpoints. A run that was
- * interrupted continues with the same bits.
+ * Training. A trainer owns a run: it loads batches, takes steps, evaluates, and writes checkpoints. An
+ * interrupted run continues with the same bits.
  *
  *     bo_trainer_desc desc = {.model = model, .train.corpus = text, .valid.corpus = held_out, .directory = "run"};
  *     desc.steps = 400;
@@ -84,7 +84,7 @@ typedef struct bo_trainer_desc {
     bo_model *model;        /**< the model; changed by training */
     bo_training_data train; /**< training data; the part TRAIN of examples */
     bo_training_data valid; /**< validation data, the part VALID of examples; all NULL: no evaluation */
-    const char *directory;  /**< the directory of the run; NULL: nothing is written */
+    const char *directory;  /**< the directory of the run; NULL: no files are written */
     bool resume;            /**< continue from the latest checkpoint of the directory; start if there is none */
     uint64_t steps;         /**< number of steps; or `minutes` instead */
     double minutes;         /**< time limit in minutes; converted to a number of steps after a few timed steps */
@@ -108,14 +108,14 @@ typedef struct bo_trainer_desc {
     bool checkpointing;         /**< activation checkpointing: keeps the activations of one layer at a time */
     bo_storage activations;     /**< storage of activations for backward: FLOAT32, or BFLOAT16 in half the bytes */
     const bo_collective *ranks; /**< data-parallel job, in which rank 0 writes; NULL: a single process */
-    /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which
-     * stays as it is (default: the context of the model). */
+    /** Language models: tokens per sequence of training and of evaluation, at most the context of the model, which is
+     * unchanged (default: the context of the model). */
     size_t window;
     bool documents; /**< language models: state and positions restart with each document */
-    /** Language models: every sequence of a step continues that of the step before it in the text, from the state in
-     * which it ended. */
+    /** Language models: every sequence of a step continues the corresponding sequence of the previous step, from its
+     * final state. */
     bool stateful;
-    /** Language models: consecutive windows per step and sequence, through whose states the gradient flows (default: 1:
+    /** Language models: consecutive windows per step and sequence; the gradient flows through their states (default: 1:
      * the gradient ends at the start of each window). More than 1 requires `stateful`. */
     size_t state_windows;
     /** Texts: tokens of a pack (translation: of targets). A batch then counts packs instead of sequences (default:
@@ -123,20 +123,19 @@ typedef struct bo_trainer_desc {
     size_t pack;
     double smoothing;         /**< texts: label smoothing of labels or targets, in [0, 1) */
     uint64_t calibrate_every; /**< steps between new frequencies of data-aware attention; 0: only at the start */
-    /** Steps after which the random frequencies of attention are drawn anew, from the seed and the number of the step;
-     * 0: never. The model ends with the last draw. */
+    /** Interval in steps at which the random frequencies of attention are redrawn, from the seed and the step number;
+     * 0: never. The final model has the last draw. */
     uint64_t redraw_every;
     /** Language models: the matrices M of DARK, and of HYBRID with a rank, start as the whitening of the queries and
      * keys that the model has on about 4096 tokens of the training text before the first step
      * (bo_attention_whiten()). */
     bool whiten;
-    /** Linearized models: what they learn from their teacher. ATTENTION trains only the parameters that
-     * the teacher does not have. LOGITS requires adapters (lora.h), because the teacher has the weights that they
-     * adapt. */
+    /** Linearized models: the training target. ATTENTION trains only the parameters that the teacher does not have.
+     * LOGITS requires adapters (lora.h), because the teacher shares the adapted weights. */
     bo_imitation imitate;
     double share; /**< imitate LOGITS: share of the teacher's distribution in the loss, in (0, 1] (default: 0.9) */
-    /** imitate LOGITS: the loss is computed at every sparsity-th token, beginning at another one in each step (default:
-     * 1: at all tokens). The output projection of a small model with a large vocabulary takes most of a step. */
+    /** imitate LOGITS: the loss is computed at every sparsity-th token, with another offset in each step (default: 1:
+     * at all tokens). The output projection of a small model with a large vocabulary dominates the time of a step. */
     size_t sparsity;
     uint64_t reserved[4]; /**< must be zero */
 } bo_trainer_desc;
@@ -163,8 +162,8 @@ BO_API void bo_trainer_destroy(bo_trainer *trainer);
  * @param context  the context
  * @param trainer  the trainer
  * @return BO_OK; BO_CANCELED if the report function or the progress callback requested a stop, after a checkpoint;
- *     BO_NUMERIC if the loss, a gradient or a weight is not finite; the message names the step, the layer and the last
- *     good checkpoint; BO_IO if a file cannot be written or if another rank failed
+ *     BO_NUMERIC if the loss, a gradient or a weight is NaN or infinite; the message names the step, the layer and the
+ *     last good checkpoint; BO_IO if a file cannot be written or if another rank failed
  */
 BO_API bo_status bo_trainer_run(bo_context *context, bo_trainer *trainer);
 
@@ -194,7 +193,7 @@ typedef struct bo_training_cost {
     size_t batch;            /**< texts: packs per step; otherwise 0 */
     size_t items_of_epoch;   /**< texts: packs in the first epoch; otherwise 0 */
     size_t item_tokens;      /**< texts: tokens that fit into a pack (translation: of targets); otherwise 0 */
-    double fill;             /**< texts: fraction of all rows that holds tokens; otherwise 0 */
+    double fill;             /**< texts: fraction of all rows with tokens; otherwise 0 */
     uint64_t reserved[4];    /**< must be zero */
 } bo_training_cost;
 
@@ -223,8 +222,8 @@ typedef struct bo_training_score {
  * @param context    the context
  * @param trainer    a trainer with `steps`, not `minutes`
  * @param[out] loss  the loss of the step, or NULL
- * @return BO_OK; BO_INVALID if the number of steps is not known; BO_NUMERIC if the loss or a gradient is not finite;
- *     then the weights have not changed; BO_IO if another rank failed
+ * @return BO_OK; BO_INVALID if the number of steps is not known; BO_NUMERIC if the loss or a gradient is NaN or
+ *     infinite; then the weights have not changed; BO_IO if another rank failed
  */
 BO_API bo_status bo_trainer_step(bo_context *context, bo_trainer *trainer, double *loss);
 
@@ -241,7 +240,7 @@ BO_API bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, b
  *
  * @param context  the context
  * @param trainer  the trainer
- * @return BO_OK; BO_INVALID if the trainer has no directory; BO_NUMERIC if a weight is not finite; BO_IO if a file
+ * @return BO_OK; BO_INVALID if the trainer has no directory; BO_NUMERIC if a weight is NaN or infinite; BO_IO if a file
  * cannot be written
  */
 BO_API bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer);

@@ -1,7 +1,7 @@
 /** @file
  * Checks how a model behaves as its width grows. Experimental.
  *
- * Models of several widths take the same few training steps. Two checks compare them. The coordinate check
+ * Models of several widths are trained for the same few steps and compared by two checks. The coordinate check
  * (2203.03466): the mean absolute activation of each part must not depend on the width. The spectral condition
  * (2310.17813): the norms |W|₂ and |ΔW|₂ of each matrix must be proportional to √(fan out / fan in).
  *
@@ -49,14 +49,14 @@ typedef struct bo_widths_desc {
 typedef struct bo_widths_trend {
     const char *name;     /**< the part, the matrix, or "loss" */
     const double *values; /**< one number per width, in the order of the descriptor */
-    double slope;         /**< the slope; NAN if a value is 0 or not finite */
+    double slope;         /**< the slope; NAN if a value is 0, NaN or infinite */
 } bo_widths_trend;
 
-/** The results of the checks. Made by the library and read-only; later versions may add members at the end.
+/** The results of the checks. Created by the library and read-only; later versions may add members at the end.
  *
  * Parts are "embedding", "layer 0 attention", "layer 0 mlp", …, "logits". Their activation is the mean absolute value
- * over tokens and columns; of a layer, that of its contribution to the residual stream. Matrices are the hidden
- * matrices, and the output matrix if the model has a separate one. */
+ * over tokens and columns; for a layer, of its contribution to the residual stream. Matrices are the hidden matrices,
+ * and the output matrix if the model has a separate one. */
 typedef struct bo_widths {
     size_t steps;    /**< number of training steps */
     size_t parts;    /**< number of parts */
@@ -74,7 +74,7 @@ typedef struct bo_widths {
  * @param desc      the models and the training
  * @param[out] out  the results; release them with bo_widths_destroy()
  * @return BO_OK; BO_INVALID if the number of heads is not a whole number at one of the widths; BO_NUMERIC if a gradient
- *     is not finite
+ *     is NaN or infinite
  */
 BO_API bo_status bo_widths_measure(bo_context *context, const bo_widths_desc *desc, bo_widths **out);
 

@@ -1,11 +1,11 @@
-/* Initial parameters of attention from text. The parameters of each kind form a small family, and the member with the
- * smallest error of the head's output is chosen for each key head:
+/* Calibrates the initial parameters of attention on text. Each kind has a small family of parameters. The member with
+ * the smallest error of the head's output is chosen for each key head:
  *
  *     M of DARK and HYBRID    f I and f W, W the whitening of q and k, which keeps their mean length
  *     σ of RFA                f
  *     maps of LEARNED, HYBRID f W, W the initial map
  *
- * A smaller f makes attention flatter and the estimate of its kernel less noisy; which one wins depends on the data. */
+ * A smaller f makes attention flatter and the kernel estimate less noisy. The best f depends on the data. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 enum { TOKENS = 4096, MAX_WINDOW = 1024 };
 
-/* One run of the source, and the arrays of one layer of it. */
+/* A forward pass of the source model, and the arrays of one of its layers. */
 typedef struct sample {
     bo_capture *capture;
     size_t window, sequences;
@@ -62,8 +62,8 @@ static bo_attention_shape shape_of(const sample *s)
 /* ---- the family of parameters of a layer ------------------------------------------------------------------------- */
 
 /* Invariants: base[0] are the initial values and base[1] is the whitening (NULL: the kind has no M, or there is no
- * whitening); `now` are the values that are tried and `best` those that are kept; each has key_heads x each numbers.
- * All are NULL if the kind has no parameter to choose. */
+ * whitening); `now` has the candidate values and `best` the best ones so far, key_heads x each numbers. All are NULL if
+ * the kind has no calibrated parameter. */
 typedef struct family {
     const bo_attention *attention;
     const bo_attention_desc *desc;
@@ -82,7 +82,7 @@ static void close_family(family *f)
     bo_free(f->errors);
 }
 
-/* Returns the name of the parameter that is chosen; NULL: the kind has none. */
+/* Returns the name of the calibrated parameter. NULL: the kind has none. */
 static const char *parameter_of(const bo_attention_desc *desc)
 {
     if (bo_attention_has(desc, BO_TRAIT_MATRIX)) return "m";
@@ -131,7 +131,8 @@ static bo_status fill_decay(bo_context *context, const bo_model *model, size_t l
     return BO_OK;
 }
 
-/* The features of a learned map sum to about their number where exp(s q·k) is 1, so the window gets that weight. */
+/* The features of a learned map sum to about their number where exp(s q·k) is 1, so this is the weight of the
+ * window. */
 static bo_status fill_mix(bo_context *context, family *f)
 {
     const bo_attention_desc *d = f->desc;
@@ -165,7 +166,7 @@ static bo_status open_family(bo_context *context, const bo_model *model, size_t 
     const bo_status status = bo_attention_whiten_arrays(context, f->attention, &shape, s->arrays[BO_CAPTURE_ARRAY_Q],
                                                         s->arrays[BO_CAPTURE_ARRAY_K], 0, f->base[1]);
     if (status != BO_NUMERIC) return status;
-    bo_context_forget_error(context); /* a head with constant q and k, such as one that was removed */
+    bo_context_forget_error(context); /* q and k are constant, for example in a pruned head */
     bo_free(f->base[1]);
     f->base[1] = NULL;
     return BO_OK;
@@ -205,8 +206,8 @@ static bo_status measure(bo_context *context, const sample *s, family *f)
     return BO_OK;
 }
 
-/* Tries one member of the family for all key heads and keeps it where it is better. The first one is kept even if its
- * error is not finite. */
+/* Tries one member of the family for all key heads and keeps it for the heads where it is better. The first member is
+ * kept even if its error is NaN or infinite. */
 static bo_status try(bo_context *context, const sample *s, family *f, bool whitened, double factor, bool first,
                      bo_head_fit *fits)
 {
@@ -255,7 +256,7 @@ static void copy_head(size_t rows, size_t heads, size_t dim, size_t head, const 
     }
 }
 
-/* Predicts the error of a key head with its chosen M, for the first query head of its group. */
+/* Predicts the error of a key head with its calibrated M, for the first query head of the group. */
 static bo_status predict_head(bo_context *context, const sample *s, const family *f, size_t head,
                               const bo_attention *one, float *workspace, bo_head_fit *fit)
 {
@@ -303,7 +304,7 @@ static bo_status set_parameters(bo_context *context, bo_model *model, size_t lay
 {
     const char *parameter = parameter_of(f->desc);
     if (!parameter) return BO_OK;
-    for (size_t i = 0; f->mix && i < f->desc->heads; i++) f->mix[i] = logf(f->mix[i]); /* as the layer stores it */
+    for (size_t i = 0; f->mix && i < f->desc->heads; i++) f->mix[i] = logf(f->mix[i]); /* the layer stores logarithms */
     if (f->mix) BO_TRY(bo_weights_set(context, bo_model_weights(model), weight_name(layer, "mix").text, f->mix));
     if (strcmp(parameter, "map_q.weight") == 0)
         BO_TRY(bo_weights_set(context, bo_model_weights(model), weight_name(layer, "map_k.weight").text, f->best));
@@ -318,7 +319,7 @@ static bo_status fit(bo_context *context, bo_model *model, size_t layer, const s
     return set_parameters(context, model, layer, f);
 }
 
-/* Draws frequencies that depend on the data, for the initial parameters. */
+/* Draws data-dependent frequencies for the initial parameters. */
 static bo_status draw(bo_context *context, bo_attention *attention, const sample *s, const family *f)
 {
     const bo_attention_inputs in = inputs_of(s, f, f->base[0]);
@@ -331,7 +332,7 @@ static bo_status draw(bo_context *context, bo_attention *attention, const sample
     return status;
 }
 
-/* fits NULL: draws frequencies instead. */
+/* fits NULL: draws data-dependent frequencies instead. */
 static bo_status prepare_layer(bo_context *context, bo_model *model, size_t layer, sample *s, bo_head_fit *fits)
 {
     const bo_attention *attention = model->attentions[layer];
@@ -346,7 +347,7 @@ static bo_status prepare_layer(bo_context *context, bo_model *model, size_t laye
 
 /* ---- all layers -------------------------------------------------------------------------------------------------- */
 
-/* In a linearized model, only the attention that replaced another is calibrated: other layers keep their parameters. */
+/* In a linearized model, only replaced attention is calibrated. Other layers keep their parameters. */
 static bool is_calibrated(const bo_model_desc *d, size_t layer)
 {
     const bo_block *b = bo_model_block(d, layer);
@@ -394,8 +395,8 @@ static bo_status reset_gates(bo_context *context, bo_model *model, size_t layer,
     return status;
 }
 
-/* Adds the heads of the layer to `found` if their parameters are chosen. Frequencies that depend on the data are drawn
- * only once, for the initial parameters. */
+/* Adds the heads of the layer to `found` if they have calibrated parameters. Data-dependent frequencies are drawn once,
+ * for the initial parameters. */
 static bo_status calibrate_layer(bo_context *context, bo_model *model, size_t layer, sample *s, bo_head_fit *fits,
                                  size_t *found)
 {

@@ -1,5 +1,5 @@
-/* The stages of a linearization. When an interrupted call continues, each is repeated or skipped: calibration is a
- * function of the settings, and the runs continue from their checkpoints. */
+/* The stages of a linearization. A resumed call repeats the calibration, which is a function of the settings, and
+ * continues the runs from their checkpoints. */
 #include <bochner/linearize.h>
 #include <bochner/lora.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "../io/output.h"
 #include "../model/model.h"
 
-enum { MAX_WINDOW = 1024, PATH = 4096, LONGEST_DIRECTORY = 3900 }; /* with space for the names of its two runs */
+enum { MAX_WINDOW = 1024, PATH = 4096, LONGEST_DIRECTORY = 3900 }; /* leaves space for the names of the two runs */
 
 typedef struct work {
     const bo_linearize_desc *desc;
@@ -17,7 +17,7 @@ typedef struct work {
     bo_linearize_stage stage;
     bool transferred; /* the directory of the transfer has been written */
     bool reported;    /* a report of the current run has been delivered */
-    bool stop;        /* the latest report asked to stop */
+    bool stop;        /* the report callback requested a stop */
 } work;
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -58,12 +58,12 @@ static bo_status check(bo_context *context, const bo_linearize_desc *d)
             "%g",
             d->gate, d->transfer_rate, d->finetune_rate, d->alpha);
     if (d->minutes > 0 && has_steps(d))
-        return bo_fail(context, BO_INVALID, "linearize: give minutes or steps, not both");
+        return bo_fail(context, BO_INVALID, "linearize: expected minutes or steps, found both");
     if (bo_attention_has(&d->attention, BO_TRAIT_CAPACITY) && !d->attention.window)
-        return bo_fail(context, BO_INVALID,
-                       "linearize: %s attention without a window has no state of fixed size; choose another kind or "
-                       "give a window",
-                       bo_attention_name(&d->attention));
+        return bo_fail(
+            context, BO_INVALID,
+            "linearize: %s attention without a window has no state of fixed size; choose another kind or set a window",
+            bo_attention_name(&d->attention));
     return BO_OK;
 }
 
@@ -78,7 +78,7 @@ static uint64_t eval_tokens(const bo_linearize_desc *d)
     return d->eval_tokens ? d->eval_tokens : 16384;
 }
 
-/* Texts that would only be found too short when the runs start or evaluate. */
+/* Checks the lengths of the texts before the first stage. The runs would detect short texts later. */
 static bo_status check_texts(bo_context *context, const bo_linearize_desc *d)
 {
     const size_t window = window_of(d), context_of = bo_model_describe(d->teacher)->context;
@@ -90,15 +90,15 @@ static bo_status check_texts(bo_context *context, const bo_linearize_desc *d)
                        "linearize: window: expected at most %zu, the context of the model, found %zu", context_of,
                        window);
     if (train >= min_tokens && valid >= window) return BO_OK;
-    return bo_fail(
-        context, BO_INVALID,
-        "linearize: the %s text has %llu tokens, expected at least %zu for sequences of %zu tokens; give more "
-        "text or shorter sequences",
-        train >= min_tokens ? "validation" : "training", (unsigned long long)(train >= min_tokens ? valid : train),
-        train >= min_tokens ? window : min_tokens, window);
+    return bo_fail(context, BO_INVALID,
+                   "linearize: the %s text has %llu tokens, expected at least %zu for sequences of %zu tokens; use "
+                   "more text or shorter sequences",
+                   train >= min_tokens ? "validation" : "training",
+                   (unsigned long long)(train >= min_tokens ? valid : train), train >= min_tokens ? window : min_tokens,
+                   window);
 }
 
-/* The length of a run: in steps, or in minutes of which the transfer has a share. */
+/* Sets the length of a run: steps, or minutes, which are divided between transfer and fine-tuning. */
 static void set_length(const work *w, bo_linearize_stage stage, bo_trainer_desc *run)
 {
     const bo_linearize_desc *d = w->desc;
@@ -156,13 +156,13 @@ static bo_status run(bo_context *context, work *w, bo_linearize_stage stage)
     bo_trainer *trainer;
     BO_TRY(bo_trainer_create(context, &desc, &trainer));
     const bo_status status = bo_trainer_run(context, trainer);
-    /* a run that was complete before has no other report */
+    /* a run that was already complete sends no report */
     if (status == BO_OK && !w->reported) report(w, bo_trainer_report(trainer));
     bo_trainer_destroy(trainer);
     return status;
 }
 
-/* At most the sides of the adapted matrices. */
+/* At most the smaller side of the adapted matrices. */
 static size_t default_rank(const bo_model_desc *d)
 {
     size_t rank = bo_min(16, d->width);
@@ -183,7 +183,7 @@ static bo_lora_desc lora_of(const bo_linearize_desc *d, const char *whole, const
                           .base = base};
 }
 
-/* Before the transfer, which may take long. */
+/* Called before the transfer, which may take long. */
 static bo_status check_adapters(bo_context *context, work *w)
 {
     char *whole = NULL;
@@ -195,7 +195,7 @@ static bo_status check_adapters(bo_context *context, work *w)
     return status;
 }
 
-/* Adapters name the directory of the transfer as their base. Without a transfer, the calibrated model is written there.
+/* The base of the adapters is the directory of the transfer. Without a transfer, the calibrated model is written there.
  */
 static bo_status adapt(bo_context *context, work *w)
 {
@@ -229,7 +229,7 @@ static bo_status transfer(bo_context *context, work *w)
     const bo_linearize_desc *d = w->desc;
     char *trained = NULL;
     BO_TRY(bo_model_new_parameters(context, w->student, &trained));
-    const bool any = *trained; /* a window alone has nothing to learn */
+    const bool any = *trained; /* attention with only a window has no new parameters */
     bo_free(trained);
     BO_TRY(calibrate(context, w));
     w->transferred = any && !is_skipped(d, BO_LINEARIZE_STAGE_TRANSFER);
@@ -238,7 +238,7 @@ static bo_status transfer(bo_context *context, work *w)
     return BO_OK;
 }
 
-/* Before adapters are added: with them, queries and keys are no longer those of the teacher. */
+/* Called before adapters are added, because adapters change queries and keys. */
 static bo_status measure_layers(bo_context *context, const work *w)
 {
     const bo_linearize_desc *d = w->desc;
@@ -281,22 +281,21 @@ static bool holds(const char *directory, const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* Refuses a directory with another model, such as the teacher, or with a linearization that is not to be continued. */
+/* Refuses a directory that contains another model, such as the teacher, or a linearization if `resume` is false. */
 static bo_status refuse_occupied(bo_context *context, const bo_linearize_desc *d)
 {
     static const char *const files[] = {"config.json", "model.safetensors", "adapter_config.json"};
     const bool runs = holds(d->directory, "transfer") || holds(d->directory, "finetune");
     if (runs && !d->resume)
         return bo_fail(context, BO_INVALID,
-                       "%s: this directory already holds a linearization; resume it or choose another directory",
+                       "%s: this directory already contains a linearization; resume it or choose another directory",
                        d->directory);
     for (size_t i = 0; i < sizeof files / sizeof *files && !runs; i++)
         if (holds(d->directory, files[i]))
-            return bo_fail(
-                context, BO_INVALID,
-                "%s: this directory already holds a model (%s) and no linearization that can be resumed; choose "
-                "another directory",
-                d->directory, files[i]);
+            return bo_fail(context, BO_INVALID,
+                           "%s: this directory already contains a model (%s) and no linearization that can be resumed; "
+                           "choose another directory",
+                           d->directory, files[i]);
     return BO_OK;
 }
 

@@ -4,9 +4,9 @@
 
 #include <bochner/linearize.h>
 
-/* Sets the matrices M of DARK (and of HYBRID with a rank) of a language model to the whitening of the queries and keys
- * that it has on a text. tokens: number of tokens to use; 0: 4096. amount: that of bo_attention_whiten; 0: lengths stay
- * the same on average. BO_INVALID: no layer has a matrix M, or the text is shorter than one window. */
+/* Sets the matrices M of DARK (and of HYBRID with a rank) of a language model to the whitening of its queries and keys
+ * on a text. tokens: number of tokens to use; 0: 4096. amount: as in bo_attention_whiten; 0: preserves the mean length.
+ * BO_INVALID: no layer has a matrix M, or the text is shorter than one window. */
 bo_status bo_model_whiten(bo_context *context, bo_model *model, const bo_corpus *corpus, uint64_t tokens,
                           double amount);
 

@@ -23,8 +23,8 @@ void bo_adapter_destroy(bo_adapter *adapter)
     bo_free(adapter);
 }
 
-/* Returns the layers that are trained in full by default. A classification head is small, and it is freshly initialized
- * if the model was made from another model. */
+/* Returns the layers that are trained in full by default. A classification head is small, and newly initialized if the
+ * model was created from another model. */
 static const char *default_whole(bo_model_task task)
 {
     return task == BO_MODEL_TASK_CLASSIFY ? "score" : task == BO_MODEL_TASK_MATCH ? "match,score" : "";
@@ -154,7 +154,7 @@ static bo_status declare_weights(bo_context *context, bo_model *model, const bo_
     return status == BO_OK && lora ? bo_lora_check(context, *out) : status;
 }
 
-/* Makes such a set in memory, with the values of the model. */
+/* Creates such a set in memory, with the values of the model. */
 static bo_status make_weights(bo_context *context, bo_model *model, const bo_lora *lora, bo_weights **out)
 {
     bo_status status = declare_weights(context, model, lora, out);

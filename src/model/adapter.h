@@ -1,8 +1,8 @@
 /* Adapters in the file format of PEFT: adapter_config.json and adapter_model.safetensors.
  *
- * PEFT adapts the modules of transformers. A module has the layout of the model's family (families.h): several of
- * Bochner's layers may share one, such as q, k and v in c_attn of GPT-2. Their adapters become one whose A is theirs
- * below each other and whose B has theirs in separate rows and columns. Reading separates them again. */
+ * PEFT adapts the modules of transformers. A module has the layout of the model's family (families.h). Several of
+ * Bochner's layers may share a module, such as q, k and v in c_attn of GPT-2. Their adapters are combined: A stacks
+ * their matrices A, and B has their matrices B as blocks in separate rows and columns. Reading separates them again. */
 #ifndef BO_MODEL_ADAPTER_H
 #define BO_MODEL_ADAPTER_H
 
@@ -18,7 +18,7 @@ enum { BO_ADAPTER_NAME = 320 };
 typedef struct bo_adapter_layer {
     bo_lora_site site;
     bo_weight_place at;
-    size_t module, index; /* the module, and the number of the layer among its adapted layers */
+    size_t module, index; /* the module, and the index of the layer among its adapted layers */
 } bo_adapter_layer;
 
 typedef struct bo_adapter_module {
@@ -36,7 +36,7 @@ typedef struct bo_adapter_list {
 /* Lists the layers of the weights with adapters as modules of a family. */
 bo_status bo_adapter_list_create(bo_context *context, const bo_model *model, bo_family family, bo_adapter_list *out);
 void bo_adapter_list_free(bo_adapter_list *list);
-/* Returns the weights with the adapters: those of the model, or the separate set if the adapters are merged. */
+/* Returns the weights with the adapters: the model's weights, or the separate set if the adapters are merged. */
 bo_weights *bo_adapter_weights(const bo_model *model);
 
 /* ---- adapter_config.json (adapter_config.c) ---------------------------------------------------------------------- */
@@ -53,8 +53,8 @@ typedef struct bo_adapter_config {
     size_t rank;
     double alpha;
     double applied; /* α of Bochner's adapters, which all have this rank */
-    /* targets NULL: a regular expression of PEFT, and only the tensors say which; base NULL: unknown; whole: layers
-     * trained in full (NULL: none) */
+    /* targets NULL: a regular expression of PEFT, so the tensors determine the targets; base NULL: unknown; whole:
+     * layers trained in full (NULL: none) */
     char *targets, *whole, *base;
     bool square_root; /* α / √rank instead of α / rank ("use_rslora") */
     bo_adapter_pattern *patterns;
@@ -87,19 +87,19 @@ static inline size_t bo_adapter_ranks(const bo_lora *lora)
 
 /* Writes the values of the adapters and of the layers that are trained in full. */
 bo_status bo_adapter_write(bo_context *context, const bo_model *model, bo_output *output);
-/* Reads them into a model that has these adapters already. config NULL: Bochner wrote the file. */
+/* Read the values into a model that already has these adapters. config NULL: Bochner wrote the file. */
 bo_status bo_adapter_read_tensors(bo_context *context, bo_model *model, const bo_tensors *file,
                                   const bo_adapter_config *config);
 bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path);
-/* Finds the layers that a file of PEFT adapts, for the base that it is to be added to. Its targets, ranks and layers
- * trained in full follow from the names and shapes of the tensors; tensors that fit no layer are refused. Adapters get
- * the largest rank, and the others are filled with zeros. */
+/* Finds the layers of the base that a PEFT file adapts. Targets, ranks and layers trained in full follow from the names
+ * and shapes of the tensors. Tensors that match no layer are refused. All adapters get the largest rank and are padded
+ * with zeros. */
 bo_status bo_adapter_derive(bo_context *context, const bo_model *base, const bo_tensors *file,
                             bo_adapter_config *config);
-/* base.safetensors: the original weights of these layers. */
+/* Writes base.safetensors, the original weights of the adapted layers. */
 bo_status bo_adapter_write_base(bo_context *context, const bo_model *model, bo_output *output);
 
-/* Load the model of an adapter, which stays apart, and the base of a merged model. The argument is a directory. */
+/* Load the model of an adapter directory without merging it, and the base of a merged model. */
 bo_status bo_model_load_adapted(bo_context *context, const char *directory, bo_model **out);
 bo_status bo_model_load_unmerged(bo_context *context, const char *directory, bo_model **out);
 

@@ -1,4 +1,4 @@
-/* adapter_config.json: the members that PEFT reads. Members that mean a different computation are refused. */
+/* adapter_config.json: the members that PEFT reads. Members that specify another computation are refused. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +41,8 @@ static bool is_plain(const bo_adapter_list *list)
     return true;
 }
 
-/* Writes the targets as they were given if PEFT finds the same layers. A pattern is written as the modules that it
- * matches, since other programs interpret patterns differently. */
+/* Writes the targets of the descriptor if PEFT finds the same layers. A pattern is written as its matching modules,
+ * because other programs interpret patterns differently. */
 static void add_targets(bo_json_text *text, const char *targets, const bo_adapter_list *list)
 {
     if (is_plain(list) && strcmp(targets, "all") == 0) {
@@ -155,7 +155,7 @@ static bool is_empty(const bo_json *item)
            (bo_json_is(item, BO_JSON_TEXT) && strcmp(item->text, "none") == 0);
 }
 
-/* Some initializations change the weights of the base, which then belong to the adapter. */
+/* Some initializations change the weights of the base. These weights are then part of the adapter. */
 static bo_status refuse_init(bo_context *context, const char *path, const bo_json *init)
 {
     static const char *const harmless[] = {"gaussian", "eva", "orthogonal"};

@@ -1,4 +1,4 @@
-/* Adapters that PEFT wrote: which layers of a base the tensors belong to. */
+/* Adapters written by PEFT: maps the tensors to layers of the base. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool ends_with(const char *text, const char *end)
     return length > tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* What is known of an adapter. */
+/* The properties found so far. */
 typedef struct finding {
     bo_context *context;
     const bo_model *base;
@@ -25,7 +25,7 @@ typedef struct finding {
     bo_names unknown;
 } finding;
 
-/* Appends the layer of a weight: its name without ".weight". */
+/* Appends the name of the layer of a weight: the weight's name without ".weight". */
 static void add_layer(bo_json_text *text, const bo_weight *weight)
 {
     char layer[BO_ADAPTER_NAME];
@@ -68,11 +68,11 @@ static void add_tensor(finding *f, const bo_file_tensor *tensor)
     if (!found) bo_names_add(&f->unknown, "%.200s", tensor->name);
 }
 
-/* Takes over what was found. */
+/* Copies the result into the configuration. */
 static bo_status conclude(finding *f, const bo_tensors *file, bo_adapter_config *config)
 {
     if (f->unknown.count)
-        return bo_fail(f->context, BO_FORMAT, "%s: tensors that fit no layer of the base (%zu): %s",
+        return bo_fail(f->context, BO_FORMAT, "%s: tensors that match no layer of the base (%zu): %s",
                        bo_tensors_path(file), f->unknown.count, bo_names_text(&f->unknown));
     if (!f->targets.length)
         return bo_fail(f->context, BO_FORMAT, "%s: expected tensors named %sLAYER%s, found none", bo_tensors_path(file),

@@ -37,7 +37,7 @@ static bo_status read_base(bo_context *context, bo_model *model, const char *pat
     return status;
 }
 
-/* ---- what the files say ------------------------------------------------------------------------------------------ */
+/* ---- metadata and configuration ---------------------------------------------------------------------------------- */
 
 static bo_status read_config(bo_context *context, const char *path, bo_adapter_config *out)
 {
@@ -50,7 +50,7 @@ static bo_status read_config(bo_context *context, const char *path, bo_adapter_c
     return status;
 }
 
-/* Warns if α is not the one that the tensors were written with. The other members of adapter_config.json are checked
+/* Warns if α differs from the α that was stored with the tensors. The other members of adapter_config.json are checked
  * against the tensors and the base. */
 static void compare_alpha(bo_context *context, const bo_tensors *file, const bo_adapter_config *config)
 {
@@ -64,7 +64,7 @@ static void compare_alpha(bo_context *context, const bo_tensors *file, const bo_
             bo_tensors_path(file), written, found);
 }
 
-/* Replaces a text by that of the metadata, if there is one. */
+/* Replaces a text by the text in the metadata, if present. */
 static bo_status read_text(bo_context *context, const bo_tensors *file, const char *key, char **text)
 {
     const char *found = bo_tensors_meta(file, key);
@@ -76,7 +76,7 @@ static bo_status read_text(bo_context *context, const bo_tensors *file, const ch
     return BO_OK;
 }
 
-/* Reads what Bochner writes into the metadata. rank and α of the configuration become those of training. */
+/* Reads Bochner's metadata. Sets rank and α of the configuration to the values of training. */
 static bo_status read_metadata(bo_context *context, const bo_tensors *file, bo_adapter_config *config)
 {
     const char *init = bo_tensors_meta(file, "bochner.init"), *base = bo_tensors_meta(file, "bochner.base");
@@ -122,8 +122,7 @@ static bo_status check_base(bo_context *context, const char *directory, const bo
                    config->base, (unsigned long long)config->digest, (unsigned long long)digest);
 }
 
-/* Adds the adapters. An error that would be the caller's mistake in a descriptor is reported as an error in the
- * file. */
+/* Adds the adapters. Errors of the descriptor are reported as errors in the file. */
 static bo_status put_adapters(bo_context *context, const char *directory, bo_model *model,
                               const bo_adapter_config *config)
 {
@@ -192,7 +191,7 @@ static bo_status no_adapter(bo_context *context, const char *path)
 
 bo_status bo_model_load_adapted(bo_context *context, const char *directory, bo_model **out)
 {
-    if (!*directory) return bo_fail(context, BO_INVALID, "model: no directory is given");
+    if (!*directory) return bo_fail(context, BO_INVALID, "model: expected a directory, found NULL");
     if (access(directory, F_OK) == 0 && !bo_model_holds(directory, "adapter_config.json"))
         return no_adapter(context, directory);
     char *config = bo_model_path(context, directory, "adapter_config.json");

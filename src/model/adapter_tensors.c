@@ -47,7 +47,7 @@ static void add_layer(bo_adapter_list *list, const bo_lora_site *site, const bo_
 {
     bo_adapter_module made = {.layers = 0, .rows = at->rows, .columns = site->a->columns};
     snprintf(made.name, sizeof made.name, "%.*s", (int)(strlen(at->tensor) - strlen(".weight")), at->tensor);
-    size_t m = list->module_count; /* layers that share a module follow each other closely */
+    size_t m = list->module_count; /* layers that share a module are near each other */
     while (m > 0 && strcmp(list->modules[m - 1].name, made.name) != 0) m--;
     if (m == 0) list->modules[m = list->module_count++] = made, m++;
     list->layers[list->count++] = (bo_adapter_layer){*site, *at, m - 1, list->modules[m - 1].layers++};
@@ -80,7 +80,7 @@ void bo_adapter_list_free(bo_adapter_list *list)
     *list = (bo_adapter_list){0};
 }
 
-/* The row of the module that row r of a layer is. */
+/* Returns the row of the module for row r of a layer. */
 static size_t row_of(const bo_weight_place *at, size_t r)
 {
     return at->first + r / at->group * at->period + r % at->group;
@@ -92,7 +92,7 @@ static void name_of(const char *module, const char *suffix, char out[BO_ADAPTER_
     snprintf(out, BO_ADAPTER_NAME, "%s%.280s.lora_%s.weight", PREFIX, module, suffix);
 }
 
-/* True if the tensor of the family has the numbers of the weight in the same order. */
+/* True if the tensor of the family stores the weight in the same layout. */
 static bool is_same(const bo_weight *weight, const bo_weight_place *at)
 {
     return !at->transposed && at->rows == weight->shape[0] && at->offset == 0;
@@ -106,14 +106,14 @@ static bo_status name_of_whole(bo_context *context, const bo_model *model, bo_fa
     snprintf(out, BO_ADAPTER_NAME, "%s%s", PREFIX, at.tensor);
     if (is_same(weight, &at)) return BO_OK;
     return bo_fail(context, BO_UNSUPPORTED,
-                   "lora: %s cannot be saved as a whole: transformers stores it in another layout, in %s", weight->name,
+                   "lora: %s cannot be saved in full: transformers stores it in another layout, in %s", weight->name,
                    at.tensor);
 }
 
 /* ====================================================================================================================
  * Writing. */
 
-/* Tensors to be written into a file; `room` has space for one B. */
+/* Tensors to be written into a file; `scratch` has space for one B. */
 typedef struct package {
     bo_file_tensor *tensors;
     char (*names)[BO_ADAPTER_NAME];
@@ -156,7 +156,7 @@ static float *add_tensor(package *p, const char *module, const char *suffix, siz
     return data + rows * columns;
 }
 
-/* Reads [A; A0], the rows of A0 below those of A. */
+/* Reads [A; A0]: the rows of A, then the rows of A0. */
 static bo_status read_a(bo_context *context, bo_device *device, const bo_lora_site *site, float *out)
 {
     BO_TRY(bo_buffer_read(context, device, out, site->a->data, numbers(site->a) * sizeof *out));
@@ -185,7 +185,7 @@ static bo_status read_b(bo_context *context, bo_device *device, const bo_adapter
     return BO_OK;
 }
 
-/* Adds A and B of a module: a block of A per layer below each other, and one of B beside each other. */
+/* Adds A and B of a module: stacks the A of its layers vertically and their B horizontally. */
 static bo_status add_module(bo_context *context, bo_device *device, const bo_adapter_list *list, size_t number,
                             size_t block, package *p, float **at)
 {
@@ -299,8 +299,7 @@ static bo_status find(bo_context *context, const bo_tensors *file, const char *m
         for (size_t i = 0; i < count; i++) out->copy[i] = widen(tensor, i);
     }
     if (bo_context_kernels(context)->finite(count, out->data)) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite", bo_tensors_path(file),
-                   name);
+    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' contains a NaN or infinity", bo_tensors_path(file), name);
 }
 
 /* A part of the rank of a module: `count` components from `first` on, times `factor`. */
@@ -343,7 +342,7 @@ static bo_status write_layer(bo_context *context, bo_device *device, const bo_ad
     return write_b(context, device, b, first, &layer->at, site->b0, scratch);
 }
 
-/* Reading of all modules. config NULL: Bochner wrote the file, and every layer has its own part of the rank. */
+/* Reads all modules. config NULL: Bochner wrote the file, and every layer has a separate part of the rank. */
 typedef struct taking {
     bo_context *context;
     const bo_model *model;
@@ -353,7 +352,7 @@ typedef struct taking {
     bo_adapter_list list;
 } taking;
 
-/* The part of a module's rank that a layer gets. */
+/* Returns the part of a module's rank that belongs to a layer. */
 static bo_status part_of(const taking *t, const bo_adapter_layer *layer, size_t rank, slice *out)
 {
     const bo_lora *lora = &t->model->adapter->lora;
@@ -437,8 +436,8 @@ static bool holds_all(const bo_tensors *file, const bo_adapter_list *list)
 }
 
 /* Lists the modules of the model's family. Earlier versions of Bochner wrote adapters of every family with the names of
- * Bochner's layers. Families share some of these names, such as q_proj, so one name does not tell: a file is of an
- * earlier version if it lacks a module of the family and has every layer of Bochner. */
+ * Bochner's layers. Families share some of these names, such as q_proj. A file is therefore from an earlier version if
+ * it lacks a module of the family and has every layer of Bochner. */
 static bo_status list_modules(taking *t)
 {
     bo_adapter_list earlier;
@@ -477,7 +476,7 @@ bo_status bo_adapter_read(bo_context *context, bo_model *model, const char *path
 }
 
 /* ====================================================================================================================
- * The original weights that a merged model keeps. */
+ * The original weights in a merged model. */
 
 /* Collects the weights that have adapters, and the original weights of the layers that are trained in full. */
 static bo_status fill_base(bo_context *context, const bo_adapter *adapter, bo_weights *weights, package *p)

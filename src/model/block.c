@@ -14,7 +14,7 @@ enum { MAX_WIDTH = 1 << 20, MAX_HEADS = 1 << 16, MAX_STATE = 1 << 16 };
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
 
-/* ---- what follows from a block ----------------------------------------------------------------------------------- */
+/* ---- derived properties ------------------------------------------------------------------------------------------ */
 
 bool bo_attention_looks_back(const bo_attention_desc *a)
 {
@@ -66,7 +66,7 @@ static bo_status resolve_heads(bo_context *context, const bo_model_desc *d, bo_b
     if (b->key_heads > b->heads || b->heads % b->key_heads)
         REFUSE("key_heads must divide heads = %zu, found %zu", b->heads, b->key_heads);
     if (!b->head_dim && d->width % b->heads)
-        REFUSE("heads must divide width = %zu if head_dim is not given, found %zu", d->width, b->heads);
+        REFUSE("heads must divide width = %zu if head_dim is 0, found %zu", d->width, b->heads);
     if (!b->head_dim) b->head_dim = d->width / b->heads;
     BO_TRY(bo_model_check_size(context, "head_dim", b->head_dim, MAX_WIDTH));
     if (turns(b->positions) && b->head_dim % 2)
@@ -80,7 +80,7 @@ static bo_status resolve_numbers(bo_context *context, bo_block *b)
     BO_TRY(bo_model_check_real(context, "rope_base", b->rope_base));
     BO_TRY(bo_model_check_real(context, "norm_epsilon", b->norm_epsilon));
     BO_TRY(bo_model_check_real(context, "sigma", b->sigma));
-    /* the sigmoid is 0 or 1 in single precision far below this */
+    /* in single precision the sigmoid is 0 or 1 far below this limit */
     if (!(fabs(b->gate_first) <= 100 && fabs(b->gate_last) <= 100))
         REFUSE("gate_first and gate_last must be from -100 to 100, found %g and %g", b->gate_first, b->gate_last);
     if (b->rope_base == 0) b->rope_base = 10000;
@@ -108,7 +108,7 @@ static void resolve_degree(bo_block *b)
     if (b->output_norm == BO_CHOICE_AUTO) b->output_norm = BO_CHOICE_YES;
 }
 
-/* Options of other mixers stay 0. Rotary positions are turned off if the mixer has no queries and keys. */
+/* Options of other mixers remain 0. A mixer without queries and keys has no rotary positions. */
 static bo_status resolve_mixer(bo_context *context, bo_block *b)
 {
     const bool ssm = b->mixer == BO_MIXER_SSM, convolves = ssm || b->mixer == BO_MIXER_CONV;
@@ -131,7 +131,7 @@ static bo_status resolve_mixer(bo_context *context, bo_block *b)
 
 /* ---- biases, RoPE, residual rule --------------------------------------------------------------------------------- */
 
-/* If all biases are the same, `bias` alone tells it, so that it can be changed in a descriptor of a model. */
+/* If all biases are equal, only `bias` is set, so that it can be changed in a model's descriptor. */
 static bo_status resolve_biases(bo_context *context, bo_block *b)
 {
     if ((unsigned)b->attention_bias > BO_CHOICE_YES || (unsigned)b->output_bias > BO_CHOICE_YES ||
@@ -159,7 +159,7 @@ static bo_status resolve_rope(bo_context *context, bo_block *b)
     }
     if (b->rotated > b->head_dim || b->rotated % 2)
         REFUSE("rotated must be an even number up to head_dim = %zu, found %zu", b->head_dim, b->rotated);
-    if (b->rotated == b->head_dim) b->rotated = 0; /* stays right if head_dim is changed */
+    if (b->rotated == b->head_dim) b->rotated = 0; /* remains valid if head_dim changes */
     if (s->kind == BO_ROPE_SCALING_KIND_NONE) *s = (bo_rope_scaling){0};
     if (s->kind != BO_ROPE_SCALING_KIND_LLAMA3) s->low = s->high = s->original = 0;
     if (s->kind != BO_ROPE_SCALING_KIND_NONE && !(s->factor > 0 && isfinite(s->factor)))
@@ -247,8 +247,8 @@ static bo_status resolve_cross(bo_context *context, const bo_model_desc *d, bo_m
     if (!has) return BO_OK;
     if (!is_set(a)) *a = default_cross(b);
     if (a->gate != BO_GATE_NONE || a->window || !bo_attention_has(a, BO_TRAIT_CROSS))
-        REFUSE("cross_attention must have no gate and no window and must not be hybrid: it attends to the whole source "
-               "at once");
+        REFUSE("cross_attention must have no gate and no window and must not be hybrid, because it attends to the "
+               "whole source");
     return resolve_attention(context, d, b, true, a);
 }
 

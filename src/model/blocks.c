@@ -1,4 +1,4 @@
-/* Which layer has which block, and descriptors that own their lists. */
+/* The blocks of layers, and descriptors that own their lists. */
 #include "blocks.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static size_t repeats(const bo_block *block)
     return block->repeat && block->repeat < BO_MAX_BLOCKS ? block->repeat : block->repeat ? BO_MAX_BLOCKS : 1;
 }
 
-/* Returns the index of the block of a layer in a list that is repeated. */
+/* Returns the index of the block of a layer in a repeated list. */
 static size_t index_of(const bo_block *blocks, size_t count, size_t layer)
 {
     size_t period = 0, i = 0;
@@ -133,7 +133,7 @@ static bo_status copy_name(bo_context *context, const char *name, const char **o
     return !name || *out ? BO_OK : BO_MEMORY;
 }
 
-/* Sets the blocks of a part, which has none, to copies. */
+/* Sets the blocks of an empty part to copies. */
 static bo_status put_blocks(bo_context *context, bo_model_desc *d, bo_model_part part, const bo_block *blocks,
                             size_t count)
 {
@@ -230,7 +230,7 @@ bo_status bo_blocks_arrange(bo_context *context, bo_model_desc *d, bo_model_part
         list[count] = kinds[which[i]];
         list[count++].repeat = 1;
     }
-    bo_model_desc made = *d; /* the copies are made before the blocks are released, which may be their originals */
+    bo_model_desc made = *d; /* copied before the blocks are released, because they may be the originals */
     made.block = made.encoder = (bo_block){0};
     made.blocks = made.encoder_blocks = NULL;
     made.block_count = made.encoder_block_count = 0;
@@ -282,7 +282,7 @@ bo_status bo_model_original(bo_context *context, const bo_model_desc *d, bo_mode
     for (size_t i = 0; i < list.count; i++) {
         bo_block *block = &list.blocks[i];
         if (!bo_block_replaces(block)) continue;
-        block->attention = block->replaced; /* the weights of q_norm and k_norm belong to both attentions */
+        block->attention = block->replaced; /* both attentions share the weights of q_norm and k_norm */
         block->output_norm = bo_output_norm(&block->attention);
         block->replaced = (bo_attention_desc){0};
     }

@@ -1,14 +1,14 @@
-/* The blocks of a model: which layer has which, descriptors that own their lists, and what follows from a block. */
+/* The blocks of a model: the block of each layer, descriptors that own their lists, and derived properties. */
 #ifndef BO_MODEL_BLOCKS_H
 #define BO_MODEL_BLOCKS_H
 
 #include <bochner/model.h>
 
-/* Larger sizes are treated as mistakes. */
+/* Larger sizes are treated as errors. */
 enum { BO_MAX_BLOCKS = 1 << 12 };
 
-/* Numbering of places, for attentions, states, calibrations and dropout: the layers, then (TRANSLATE) the cross
- * attentions, one per layer, then the layers of the encoder. */
+/* Indices of places, for attentions, states, calibrations and dropout: first the layers, then (TRANSLATE) the cross
+ * attentions, one per layer, then the encoder layers. */
 typedef enum bo_model_part {
     BO_MODEL_PART_LAYERS = 0,
     BO_MODEL_PART_CROSS = 1,
@@ -28,60 +28,60 @@ bo_model_part bo_model_part_of(const bo_model_desc *desc, size_t place);
 
 /* The blocks of a part, LAYERS or ENCODER, in the order of the list. */
 typedef struct bo_block_list {
-    bo_block *blocks; /* in the descriptor, or in its list */
+    bo_block *blocks; /* in the descriptor or its list */
     size_t count;
 } bo_block_list;
 bo_block_list bo_blocks_of(const bo_model_desc *desc, bo_model_part part);
-/* Returns the block of a place; that of a cross attention is the block of its layer. */
+/* Returns the block of a place. Cross attention has the block of its layer. */
 const bo_block *bo_block_at(const bo_model_desc *desc, size_t place);
-/* The same, to be changed, in an owned descriptor. */
+/* Likewise, for modification in an owned descriptor. */
 bo_block *bo_block_edit(bo_model_desc *desc, size_t place);
 /* Returns the attention of a place of a resolved descriptor; NULL: the place has none. */
 const bo_attention_desc *bo_attention_at(const bo_model_desc *desc, size_t place);
 
-/* Adds the number of a block to the message of its error, if its list has several. */
+/* Adds the index of a block to its error message if its list has several blocks. */
 bo_status bo_block_fail(bo_context *context, bo_status status, const bo_model_desc *desc, bo_model_part part,
                         const bo_block *block);
 
-/* Gives layer i of a part of an owned descriptor the block kinds[which[i]], with the shortest list. The blocks are
+/* Sets layer i of a part of an owned descriptor to the block kinds[which[i]], with the shortest list. The blocks are
  * copied; `kinds` may be blocks of the descriptor. */
 bo_status bo_blocks_arrange(bo_context *context, bo_model_desc *desc, bo_model_part part, const bo_block *kinds,
                             const size_t *which);
 
-/* Removes the blocks that no layer has from the list of an owned descriptor. */
+/* Removes unused blocks from the list of an owned descriptor. */
 void bo_blocks_cut(bo_model_desc *desc, bo_model_part part);
-/* Sets `block` and `encoder` to those of the first layers, after blocks of a list have been changed. */
+/* Sets `block` and `encoder` to the blocks of the first layers, after the blocks of a list have changed. */
 void bo_blocks_mirror(bo_model_desc *desc);
 
-/* Marks the layers of a list of numbers, ranges and blocks of the model such as "0,5-7,block-1". */
+/* Marks the layers in a list of indices, ranges and blocks such as "0,5-7,block-1". */
 bo_status bo_layers_list(bo_context *context, const char *where, const char *list, const bo_model_desc *desc,
                          bool *marked);
 /* Replaces the blocks in a list of targets (bo_lora_desc), "block-1" and "block-1.q_proj", by patterns. *out is freed
  * with bo_free. */
 bo_status bo_block_targets(bo_context *context, const bo_model_desc *desc, const char *targets, char **out);
 
-/* ---- what follows from a block ----------------------------------------------------------------------------------- */
+/* ---- derived properties ------------------------------------------------------------------------------------------ */
 
 /* Checks a block of a part and fills in its defaults, after the sizes of the model have been resolved. */
 bo_status bo_block_resolve(bo_context *context, const bo_model_desc *desc, bo_model_part part, bo_block *block);
-/* True if the attention, which may be that of cross attention, can only be causal. */
+/* True if the attention (or cross attention) is always causal. */
 bool bo_attention_looks_back(const bo_attention_desc *desc);
-/* The default normalization of queries and keys, and of the outputs of the heads, for an attention. */
+/* The default normalization of queries and keys, and of head outputs, for an attention. */
 bo_choice bo_query_norm(const bo_attention_desc *a);
 bo_choice bo_output_norm(const bo_attention_desc *a);
-/* Gives a block another attention, and the defaults of its norms and initial values if the kind changes. */
+/* Sets the attention of a block, and the default norms and initial values if the kind changes. */
 void bo_block_attend(bo_block *block, const bo_attention_desc *attention);
-/* True if the block has an attention that replaces another. */
+/* True if the attention of the block replaces another one. */
 static inline bool bo_block_replaces(const bo_block *block)
 {
     return block->replaced.heads > 0;
 }
-/* True if a layer has such a block: the model is linearized, and has a teacher. */
+/* True if the model is linearized: a layer has such a block. The model then has a teacher. */
 bool bo_model_is_linearized(const bo_model_desc *desc);
-/* Returns the teacher of a linearized model, in an owned descriptor: each block has the attention that was replaced. It
- * has the weights of the model except those of the new attention. */
+/* Returns the descriptor of the teacher of a linearized model, owned by the caller: each block has its original
+ * attention. The teacher shares the model's weights except the weights of the new attention. */
 bo_status bo_model_original(bo_context *context, const bo_model_desc *desc, bo_model_desc *out);
-/* Returns the block that stands for a model in settings: the first that is linearized, otherwise the first. */
+/* Returns the block that represents a model in settings: the first linearized block, otherwise the first block. */
 const bo_block *bo_model_main_block(const bo_model_desc *desc);
 /* Returns the number of key heads of all layers. */
 size_t bo_model_key_heads(const bo_model_desc *desc);

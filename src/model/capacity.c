@@ -1,4 +1,4 @@
-/* Attentions of a model with another capacity. */
+/* Attentions of a model with a given capacity. */
 #include "capacity.h"
 #include "internal.h"
 #include "../attention/attention.h"

@@ -151,7 +151,7 @@ size_t bo_capture_columns(const bo_capture *capture, size_t layer, bo_capture_ar
 static bo_status read_value(bo_context *context, bo_capture *capture, bo_value value, float *out)
 {
     if (!value) return bo_fail(context, BO_INVALID, "capture: this array is not captured");
-    if (!capture->ran) return bo_fail(context, BO_INVALID, "capture: nothing has been run");
+    if (!capture->ran) return bo_fail(context, BO_INVALID, "capture: no batch has been run");
     return bo_graph_read(context, capture->graph.graph, value, out);
 }
 

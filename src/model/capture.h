@@ -1,11 +1,11 @@
-/* Capture: runs a language model on batches of tokens and keeps what happens inside: queries, keys, values and outputs
- * of the attention of every layer, and the residual stream. */
+/* Capture of activations: runs a language model on batches of tokens and stores the queries, keys, values and outputs
+ * of every attention, and the residual stream. */
 #ifndef BO_MODEL_CAPTURE_H
 #define BO_MODEL_CAPTURE_H
 
 #include "model.h"
 
-/* What a capture keeps. */
+/* The captured parts. */
 typedef enum bo_capture_part {
     BO_CAPTURE_PART_ATTENTION = 1, /* q, k, v and out of every layer */
     BO_CAPTURE_PART_STREAM = 2     /* the residual stream */
@@ -27,8 +27,8 @@ typedef enum bo_capture_array {
 } bo_capture_array;
 enum { BO_CAPTURE_ARRAYS = 4 };
 
-/* A graph of the model over one batch. Its memory is that of the kept values of one batch. The model must outlive it
- * and must not change while it is used. */
+/* A graph of the model over one batch. Its memory holds the captured values of one batch. The model must outlive it and
+ * must not change while it is used. */
 typedef struct bo_capture bo_capture;
 
 bo_status bo_capture_create(bo_context *context, const bo_model *model, const bo_capture_desc *desc, bo_capture **out);
@@ -37,7 +37,7 @@ void bo_capture_destroy(bo_capture *capture); /* accepts NULL */
 bo_status bo_capture_run(bo_context *context, bo_capture *capture, const int32_t *ids);
 
 /* Creates a capture of attention and runs it on `tokens` tokens of a text, at least one window: whole windows of
- * `window` tokens that are spread evenly over it. The message of a text that is shorter starts with `who`. */
+ * `window` tokens that are spread evenly over it. Error messages about short texts start with `caller`. */
 bo_status bo_capture_text(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t window,
                           uint64_t tokens, const char *caller, bo_capture **out);
 

@@ -12,8 +12,8 @@
 #include "lanes.h"
 
 /* ====================================================================================================================
- * Reading a text of any length in pieces, in constant memory: layers continue from their states, and the pooled
- * vector is accumulated over the pieces. */
+ * Reading texts of any length in pieces, in constant memory. Layers continue from their states, and the pooled vector
+ * is accumulated over the pieces. */
 
 enum { PIECE_ROWS = BO_SIZE(1024, 8) }; /* rows per piece */
 
@@ -146,7 +146,7 @@ static bo_status pieces_read(bo_context *context, piece_reader *p, bo_text_view 
 }
 
 /* ====================================================================================================================
- * Classification: short texts in packs, long texts alone or in pieces. */
+ * Classification: short texts in packs, long texts one by one or in pieces. */
 
 enum {
     ROWS = 4096,
@@ -162,7 +162,7 @@ typedef struct packer {
     bo_text_pack *pack;
 } packer;
 
-/* Computes the logits of the examples of one set of texts. Long examples do not fit into packs of the usual size. */
+/* Computes the logits of the examples of one set of texts. Long examples do not fit into packs of the regular size. */
 typedef struct labeler {
     const bo_model *model;
     const bo_texts *texts;
@@ -202,7 +202,7 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_text
                        bo_model_task_name(d->task));
     if (bo_texts_get_kind(texts) == BO_TEXTS_PAIR ||
         bo_texts_sides(texts) != (d->task == BO_MODEL_TASK_MATCH ? 2u : 1u))
-        return bo_fail(context, BO_INVALID, "labels: a model with the task %s takes %s (see bo_model_preset_texts)",
+        return bo_fail(context, BO_INVALID, "labels: a model with the task %s expects %s (see bo_model_preset_texts)",
                        bo_model_task_name(d->task), d->task == BO_MODEL_TASK_MATCH ? "pairs of texts" : "single texts");
     return BO_OK;
 }
@@ -257,7 +257,7 @@ static bo_status packer_create(bo_context *context, const labeler *l, size_t row
     return BO_OK;
 }
 
-/* Computes the logits of examples l->chosen[0 … count - 1]. */
+/* Computes the logits of the examples l->chosen[0 … count - 1]. */
 static bo_status run_pack(bo_context *context, labeler *l, packer *p, size_t count, float *out)
 {
     const bo_model_batch batch = {.packed = p->pack};
@@ -313,7 +313,7 @@ static void labeler_free(labeler *l)
     bo_free(l->pooled);
 }
 
-/* Makes a labeler with packs for `count` examples, starting at `first`, no larger than needed. */
+/* Creates a labeler with packs for `count` examples from `first` on, no larger than needed. */
 static bo_status labeler_create(bo_context *context, labeler *l, size_t first, size_t count)
 {
     static const char what[] = "labels of texts";
@@ -329,7 +329,7 @@ static bo_status labeler_create(bo_context *context, labeler *l, size_t first, s
     return packer_create(context, l, rows, max_examples, &l->regular);
 }
 
-/* Returns how many of `count` examples fit into the next pack; 0: the first does not fit. */
+/* Returns the number of examples, up to `count`, that fit into the next pack. 0: the first one does not fit. */
 static size_t choose(const labeler *l, size_t first, size_t count)
 {
     size_t open = 0, filled = 0;
@@ -395,7 +395,7 @@ bo_status bo_model_classify(bo_context *context, const bo_model *model, const bo
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Checks that the labels of the texts are those of the model, in the same order. */
+/* Checks that the texts and the model have the same labels in the same order. */
 static bo_status check_labels(bo_context *context, const bo_model_desc *d, const bo_texts *texts)
 {
     const char *const *names = bo_texts_class_names(texts);

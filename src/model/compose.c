@@ -11,12 +11,12 @@
 
 enum { LANES = 32 };
 
-/* A document that is not in the file yet. */
+/* A document that has not been written to the file yet. */
 typedef struct draft {
     bo_ids ids;     /* the tokens of the text */
-    uint64_t count; /* tokens chosen, with the end token */
+    uint64_t count; /* chosen tokens, including the end token */
     bo_sampler *sampler;
-    int32_t next; /* the token that was chosen last */
+    int32_t next; /* the last chosen token */
     bool done, cut;
 } draft;
 
@@ -27,8 +27,8 @@ typedef struct composing {
     const bo_model *model;
     const bo_tokenizer *tokenizer;
     bo_compose_desc desc; /* with defaults filled in */
-    size_t vocab;         /* ids that have a text are below */
-    bo_ids begin;         /* what a document begins with */
+    size_t vocab;         /* exclusive upper bound of the ids with a text */
+    bo_ids begin;         /* the prompt of every document */
     bo_ids specials;      /* special tokens */
     bo_lanes *lanes;
     size_t active;
@@ -55,9 +55,9 @@ static bo_status append_id(bo_context *context, bo_ids *ids, int32_t id)
     return BO_OK;
 }
 
-/* ---- what a document begins with --------------------------------------------------------------------------------- */
+/* ---- prompt ------------------------------------------------------------------------------------------------------ */
 
-/* The template of the tokenizer, else a token that begins or ends a text, else a line end. */
+/* The prompt is the template of the tokenizer, or a token that starts or ends a text, or a newline. */
 static bo_status find_begin(composing *c)
 {
     const bo_model_facts *facts = bo_model_report(c->model);
@@ -72,8 +72,8 @@ static bo_status find_begin(composing *c)
     if (status != BO_OK && status != BO_FORMAT) return status;
     return c->begin.count ? BO_OK
                           : bo_fail(c->context, BO_INVALID,
-                                    "compose: the tokenizer has no token to begin a text with: neither a token that "
-                                    "begins or ends a text nor a line end");
+                                    "compose: the tokenizer has no token to start a text with: no start token, no end "
+                                    "token and no newline");
 }
 
 static bo_status find_specials(composing *c)
@@ -101,8 +101,8 @@ static size_t length_before(const char *text, size_t length, const char *word, s
     return found ? (size_t)(found - text) : length;
 }
 
-/* A document that was cut may end within a character: in bytes, or in replacement characters where the decoder has no
- * bytes. */
+/* A truncated document may end within a character: with incomplete bytes, or with replacement characters if the decoder
+ * has no bytes. */
 static size_t whole_characters(const char *text, size_t length)
 {
     static const char replacement[] = "\xef\xbf\xbd";
@@ -177,9 +177,9 @@ static bo_status write_drafts(composing *c)
 
 /* ---- documents in lanes ------------------------------------------------------------------------------------------ */
 
-/* Returns the number of drafts that may be needed: those before each do not have enough tokens yet, if every document
- * that is not done becomes at least `length` tokens long. With length 0 nothing is assumed: which documents are in the
- * file does not depend on the lanes. */
+/* Returns the number of drafts that may be needed to reach the requested number of tokens, if every unfinished document
+ * gets at least `length` tokens. With length 0 there is no such assumption, so the documents in the file do not depend
+ * on the number of lanes. */
 static size_t needed_drafts(const composing *c, uint64_t length)
 {
     uint64_t tokens = c->report.tokens;
@@ -191,7 +191,7 @@ static size_t needed_drafts(const composing *c, uint64_t length)
     return tokens < c->desc.tokens ? needed + 1 : needed;
 }
 
-/* Returns the mean length of the documents in the file; before the first one, the most that is possible. */
+/* Returns the mean length of the documents in the file, or the maximum length before the first one. */
 static uint64_t default_length(const composing *c)
 {
     const uint64_t count = c->written - c->desc.first;
@@ -222,8 +222,8 @@ static bo_status add_draft(composing *c)
     return BO_OK;
 }
 
-/* Begins documents in lanes that are not active, as long as another one will be needed by the usual length. More would
- * keep all lanes busy until the end, but most of these documents would not be used. */
+/* Starts documents in inactive lanes while the default length predicts that another document is needed. More documents
+ * would keep all lanes busy until the end, but most of them would be discarded. */
 static bo_status fill_lanes(composing *c)
 {
     const uint64_t length = default_length(c);
@@ -235,7 +235,7 @@ static bo_status fill_lanes(composing *c)
     return BO_OK;
 }
 
-/* Keeps the lanes whose document is not done and may be needed. */
+/* Keeps the lanes with an unfinished document that may be needed. */
 static bo_status close_lanes(composing *c)
 {
     const size_t needed = needed_drafts(c, 0);
@@ -248,7 +248,7 @@ static bo_status close_lanes(composing *c)
     return bo_lanes_choose(c->context, c->lanes, count, c->from);
 }
 
-/* True if the lane has read what a document begins with, so that its logits are those of a token to choose. */
+/* True if the lane has read the prompt, so that its logits are for the next token of the document. */
 static bool has_started(const composing *c, size_t lane)
 {
     return bo_lanes_tokens(c->lanes, lane) >= c->begin.count;

@@ -221,7 +221,7 @@ static bo_status read_native(bo_context *context, const char *where, const bo_js
     return BO_OK;
 }
 
-/* The members of `block` are those of all blocks. Only those that see all keys have a capacity. */
+/* The members of `block` apply to all blocks. Only attention to all keys has a capacity. */
 static bo_status read_extra(bo_context *context, const char *where, const bo_json *json, bo_model_desc *out)
 {
     const bo_block_list list = bo_blocks_of(out, BO_MODEL_PART_LAYERS);
@@ -293,7 +293,7 @@ static const char *const other_members[] = {
 
 static bo_status refuse_unknown(bo_context *context, const char *where, const bo_json *json)
 {
-    /* names of descriptors, and what they are here */
+    /* names in descriptors, and the names in the file */
     static const bo_known_name confused[] = {{"width", "hidden_size", true},
                                              {"layers", "num_hidden_layers", true},
                                              {"context", "max_position_embeddings", true},
@@ -335,9 +335,10 @@ static bo_status check_origin(bo_context *context, const char *where, const bo_j
         return bo_fail(context, BO_FORMAT,
                        "%s: describes a network, a list of layers; expected \"blocks\" (train --model)", where);
     if (type && (!name || strcmp(name, "bochner") != 0))
-        return bo_fail(context, BO_FORMAT,
-                       "%s: the configuration of a model of the type %.60s is no description, whose type is bochner",
-                       where, name ? name : "without a name");
+        return bo_fail(
+            context, BO_FORMAT,
+            "%s: expected a description with the type bochner, found the configuration of a model of the type %.60s",
+            where, name ? name : "without a name");
     if (version && !bo_json_size(version, &format))
         return bo_fail(context, BO_FORMAT, "%s: \"bochner_format\" should be a whole number", where);
     if (format == FORMAT) return BO_OK;

@@ -156,7 +156,7 @@ static const bo_field block_fields[] = {
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-/* Fields that only matter for initial values, training, or other kinds of attention, or that are compared otherwise. */
+/* Fields that only affect initial values, training or other kinds of attention, or that are compared separately. */
 static bool is_neutral(const char *name)
 {
     static const char *const names[] = {"repeat",         "sigma",       "gate_first", "gate_last", "bias",
@@ -189,7 +189,7 @@ const bo_field *bo_config_block_differs(const bo_block *a, const bo_block *b, co
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Attention of other kinds has a seed that nothing uses. */
+/* The seed of other kinds of attention is not used. */
 static void clear_unused(bo_attention_desc *a)
 {
     if (!bo_attention_has(a, BO_TRAIT_FEATURES)) a->features = (bo_features_desc){0};
@@ -238,7 +238,7 @@ bo_status bo_config_attention_read(bo_context *context, const char *where, const
 static bo_status read_members(bo_context *context, const char *where, const bo_json *json, bo_block *out)
 {
     BO_TRY(bo_object_read(context, where, block_fields, COUNT(block_fields), json, out));
-    /* marks them as given, also if they are softmax attention and the heads come later */
+    /* marks them as set, even if they are softmax attention and the heads follow later */
     if (bo_json_member(json, "cross_attention") != NULL) out->cross_attention.heads = 1;
     if (bo_json_member(json, "replaced") != NULL) out->replaced.heads = 1;
     return BO_OK;

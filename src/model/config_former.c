@@ -10,7 +10,7 @@
 
 #define COUNT(fields) (sizeof fields / sizeof *fields)
 
-/* What format 3 can state beside the members of a block. */
+/* Members of format 3 besides those of a block. */
 typedef struct former {
     bo_block block;
     bo_attention_desc encoder, kept;
@@ -58,7 +58,7 @@ static bo_status read_attentions(bo_context *context, const char *where, const b
     if (bo_nn_mixer_attends(out->block.mixer) && !bo_json_member(json, "attention"))
         return bo_fail(context, BO_FORMAT, "%s: \"attention\" is missing", where);
     if (d->task == BO_MODEL_TASK_TRANSLATE && d->cross == BO_CROSS_ATTENTION)
-        out->block.cross_attention.heads = out->block.heads; /* marks it as given, also if it is softmax attention */
+        out->block.cross_attention.heads = out->block.heads; /* marks it as set, even if it is softmax attention */
     out->has_encoder = bo_json_member(json, "encoder_attention") != NULL;
     if (out->has_encoder) BO_TRY(bo_config_attention_read(context, where, "encoder_attention", json, &out->encoder));
     out->has_kept = bo_json_member(json, "kept_attention") != NULL;
@@ -97,11 +97,11 @@ static bo_block block_of(const former *f, size_t kind)
     if (mixes && original->window) *(kind & WINDOW ? &original->capacity : &original->window) = 0;
     if (kind & WINDOW && f->local_base > 0) b.rope_base = f->local_base, b.rope_scaling = (bo_rope_scaling){0};
     if (!f->has_kept) return b;
-    b.replaced.heads = b.heads; /* marks it as given */
+    b.replaced.heads = b.heads; /* marks it as set */
     if (kind & REPLACED) return b;
     b.attention = b.replaced;
     b.replaced = (bo_attention_desc){0};
-    b.output_norm = bo_output_norm(&b.attention); /* the weights of q_norm and k_norm belong to both attentions */
+    b.output_norm = bo_output_norm(&b.attention); /* both attentions share the weights of q_norm and k_norm */
     return b;
 }
 
@@ -126,7 +126,7 @@ static bo_status arrange(bo_context *context, const char *where, const former *f
     return status;
 }
 
-/* Earlier versions did not write the attention of the encoder, which was that of the decoder. */
+/* Earlier versions did not write the attention of the encoder: it was equal to the decoder's. */
 static bo_status give_encoder(bo_context *context, const former *f, bo_model_desc *d)
 {
     const size_t none = 0;
@@ -150,7 +150,7 @@ static bo_status check_memory(bo_context *context, const char *where, size_t for
     if (bo_attention_looks_back(&b->attention)) return BO_OK;
     return bo_fail(context, BO_VERSION,
                    "%s: the model has format %zu, in which encoders with ridge attention read forward and backward in "
-                   "turn; this version attends to the whole text at once: train the model again",
+                   "turn; this version attends to the whole text: train the model again",
                    where, format);
 }
 

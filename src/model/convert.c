@@ -1,4 +1,4 @@
-/* Conversion of models of other programs: opens the files, and writes what the imports found. */
+/* Converts models of other programs: opens the files and writes the imported model. */
 #include <bochner/convert.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,7 +146,7 @@ bo_status bo_conversion_write(bo_context *context, const bo_conversion *conversi
 {
     BO_REQUIRE(context, conversion, directory);
     BO_SPAN(context, "data", "convert model");
-    if (!*directory) return bo_fail(context, BO_INVALID, "convert: no directory is given");
+    if (!*directory) return bo_fail(context, BO_INVALID, "convert: expected a directory, found NULL");
     return bo_import_write(context, &conversion->import, directory, conversion->shard);
 }
 

@@ -10,10 +10,10 @@
 #include "../text/unicode.h"
 #include "internal.h"
 
-/* Larger sizes are treated as mistakes. Their products cannot overflow. */
+/* Larger sizes are treated as errors. Products of allowed sizes cannot overflow. */
 #define MAX_CONTEXT ((size_t)1 << 31) /* positions are int32 */
 enum { MAX_LAYERS = BO_MAX_BLOCKS, MAX_WIDTH = 1 << 20, MAX_VOCAB = 1 << 28 };
-enum { MAX_CLASSES = 1 << 14, MAX_LABEL = 255 }; /* a list of labels is meant to be read by people */
+enum { MAX_CLASSES = 1 << 14, MAX_LABEL = 255 }; /* labels are meant for human readers */
 
 #define REFUSE(...) return bo_fail(context, BO_INVALID, "model: " __VA_ARGS__)
 
@@ -249,7 +249,7 @@ static bo_status check_list(bo_context *context, const char *name, const bo_bloc
 {
     if (!list == !count && count <= BO_MAX_BLOCKS) return BO_OK;
     if (!list == !count) REFUSE("%s must be at most %d blocks, found %zu", name, BO_MAX_BLOCKS, count);
-    REFUSE("%s and its number must be given together, found %s and %zu", name, list ? "a list" : "no list", count);
+    REFUSE("%s and its count must be set together, found %s and %zu", name, list ? "a list" : "no list", count);
 }
 
 static bo_status resolve_blocks(bo_context *context, bo_model_desc *d, bo_model_part part)
@@ -293,7 +293,7 @@ static bo_status check_cross(bo_context *context, const bo_model_desc *d)
     return BO_OK;
 }
 
-/* The encoder has the blocks of the decoder if it has none of its own. */
+/* Without blocks, the encoder uses the blocks of the decoder. */
 static bo_status give_encoder(bo_context *context, bo_model_desc *d)
 {
     if (d->task != BO_MODEL_TASK_TRANSLATE || d->encoder.heads || d->encoder_blocks) return BO_OK;

@@ -10,7 +10,7 @@
 #include "translate.h"
 
 /* ====================================================================================================================
- * Evaluation over the windows of a corpus. Short windows are run several at once, long ones in pieces with a state. */
+ * Evaluation over the windows of a corpus. Short windows are batched. Long windows are read in pieces with a state. */
 
 /* Tokens per graph of whole windows, and per piece of a longer window. A GPU needs more of them to be busy. */
 enum { ROWS = 2048, PIECE = 512, DEVICE_ROWS = 32768, DEVICE_PIECE = 4096 };
@@ -113,7 +113,7 @@ static bo_status run_pieces(bo_context *context, evaluator *e, bo_session *sessi
     return BO_OK;
 }
 
-/* Returns the number of keys that a key cache must hold: one window, or all tokens. */
+/* Returns the capacity of the KV cache: one window, or all tokens. */
 static size_t max_kept(const evaluator *e)
 {
     return e->window < e->scored ? e->window : (size_t)e->scored;

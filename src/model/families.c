@@ -1,4 +1,4 @@
-/* The table of families of pretrained models. Defaults of absent members are those of the configuration classes of
+/* The table of families of pretrained models. Absent members have the defaults of the configuration classes of
  * transformers (version 5). */
 #include <stddef.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const bo_field llama_fields[] = {SIZES,
                                         RMS,
                                         FIELD("attention_bias", CHOICE, block.attention_bias),
                                         FIELD("mlp_bias", CHOICE, block.mlp_bias)};
-static const bo_field mistral_fields[] = {SIZES, GROUPED, APART, RMS}; /* also those of Qwen2 */
+static const bo_field mistral_fields[] = {SIZES, GROUPED, APART, RMS}; /* also the fields of Qwen2 */
 static const bo_field qwen3_fields[] = {SIZES, GROUPED, APART, RMS,
                                         FIELD("attention_bias", CHOICE, block.attention_bias)}; /* also of Gemma */
 #define GPT_SIZES                                                                                                      \
@@ -237,7 +237,7 @@ void bo_family_list(char *out, size_t size)
 
 /* ---- activation functions ---------------------------------------------------------------------------------------- */
 
-/* Names of transformers, and the MLP without and with a gate. The first name of an MLP is written. */
+/* Names in transformers, and the MLP without and with a gate. Files are written with the first name of an MLP. */
 static const struct {
     const char *name;
     int plain, gated;

@@ -15,10 +15,10 @@ void bo_family_list(char *out, size_t size);
 /* Reads the members of a family's config.json into a descriptor. Messages start with `where`. */
 bo_status bo_family_read(bo_context *context, const char *where, bo_family family, const bo_json *json,
                          bo_model_desc *out);
-/* Returns the family that the model is written as: that of model->family if the model still fits it, otherwise the
- * first that it fits; BOCHNER: none. */
+/* Returns the family of the written files: model->family if the model still fits it, otherwise the first fitting
+ * family. BOCHNER: no family fits. */
 bo_status bo_family_of(bo_context *context, const bo_model *model, bo_family *out);
-/* Writes the members of config.json, beginning with "architectures", without braces. */
+/* Writes the members of config.json, starting with "architectures", without braces. */
 void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *desc);
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -35,11 +35,11 @@ typedef struct bo_weight_place {
 
 bo_weight_place bo_family_place(bo_family family, const bo_model_desc *desc, const bo_weight *weight);
 bool bo_family_is_head(bo_family family, const char *tensor); /* True for the output matrix. */
-/* True for tensors that a file may have beside the weights: masks, and values that follow from the configuration. */
+/* True for tensors in a file that are not weights: masks, and values that follow from the configuration. */
 bool bo_family_ignores(bo_family family, const bo_model_desc *desc, const char *tensor);
 /* Adds all weights of a model to an empty package, as the tensors of a family. */
 bo_status bo_family_pack(bo_context *context, const bo_model *model, bo_family family, bo_package *out);
-/* The prefix of most tensors, which files of the model without its output projection do not have: "model." */
+/* The root prefix "model.". Files of the model without its output projection lack it. */
 const char *bo_family_root(bo_family family);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct reader {
     const bo_family_row *row;
     const bo_json *json;
     bo_model_desc *out;
-    double *local_base; /* RoPE of layers with a window; 0: that of all */
+    double *local_base; /* RoPE base of layers with a window; 0: as in all layers */
 } reader;
 
 /* Returns a member that is present and not null, or NULL. */
@@ -112,8 +112,8 @@ static bo_status check_rope(const reader *r, const bo_json *rope)
     return bo_fail(r->context, BO_FORMAT, "%s: \"%s\" should be an object", r->where, rope->key);
 }
 
-/* Reads the base of layers with a window. "rope_parameters" of such a family are those of each type of layer; *rope
- * becomes those of the other layers. */
+/* Reads the RoPE base of layers with a window. In such a family, "rope_parameters" has an object per type of layer.
+ * *rope is set to the object of the other layers. */
 static bo_status read_local(const reader *r, const bo_json **rope)
 {
     const bo_json *local = get(*rope, "sliding_attention"), *global = get(*rope, "full_attention");
@@ -129,7 +129,7 @@ static bo_status read_local(const reader *r, const bo_json **rope)
                    "%s: RoPE of layers with a window should have the type default, found %.60s", r->where, kind);
 }
 
-/* The members of "rope_scaling" or "rope_parameters" precede those of the configuration itself. */
+/* Members of "rope_scaling" or "rope_parameters" take precedence over members of the configuration. */
 static bo_status read_rope(const reader *r)
 {
     const bo_family_row *f = r->row;
@@ -160,7 +160,7 @@ static bo_status read_rope(const reader *r)
 
 /* ---- layers that differ ------------------------------------------------------------------------------------------ */
 
-/* How a layer differs from the others; a layer may have both. */
+/* Properties of a layer; both may be set. */
 enum { WINDOWED = 1, NOPE = 2, LAYER_KINDS = 4 };
 
 /* Reads "layer_types". */
@@ -182,7 +182,7 @@ static bo_status read_types(const reader *r, const bo_json *types, size_t *which
     return BO_OK;
 }
 
-/* Reads "no_rope_layers", where 1 is a layer with RoPE and 0 one without, or "no_rope_layer_interval". */
+/* Reads "no_rope_layers", in which 1 means a layer with RoPE and 0 a layer without, or "no_rope_layer_interval". */
 static bo_status read_nope(const reader *r, size_t *which)
 {
     size_t interval = r->row->default_nope, i = 0;
@@ -204,7 +204,7 @@ static bo_status read_nope(const reader *r, size_t *which)
     return BO_OK;
 }
 
-/* Gives the layers their blocks: those with a window have a RoPE base of their own, if the family has one. */
+/* Sets the blocks of the layers. Layers with a window have a separate RoPE base if the family has one. */
 static bo_status arrange(const reader *r, size_t window, const size_t *which)
 {
     bo_block kinds[LAYER_KINDS];
@@ -378,7 +378,7 @@ static void write_parameters(bo_json_text *text, const bo_family_row *f, const b
     bo_json_raw(text, "}");
 }
 
-/* Writes the members of version 5 of transformers and those of earlier versions. local: a block with a window. */
+/* Writes the members of transformers 5 and of earlier versions. local: a block with a window. */
 static void write_rope(bo_json_text *text, const bo_family_row *f, const bo_block *b, const bo_block *local)
 {
     if (!f->theta) return;
@@ -451,7 +451,7 @@ static void write_nope(bo_json_text *text, const bo_model_desc *d)
     bo_json_raw(text, "]");
 }
 
-/* Returns the first block with a window, or without; the first block if there is none. */
+/* Returns the first block with (or without) a window. Default: the first block. */
 static const bo_block *find_block(const bo_model_desc *d, bool window)
 {
     for (size_t i = 0; i < d->layers; i++)
@@ -511,7 +511,7 @@ void bo_family_write(bo_json_text *text, bo_family family, const bo_model_desc *
 
 /* ---- the family of a model --------------------------------------------------------------------------------------- */
 
-/* True if a block can be that of any family. */
+/* True if the block fits any family. */
 static bool is_plain_block(const bo_block *b)
 {
     const bo_attention_desc *a = &b->attention;
@@ -537,7 +537,7 @@ static void state_scales(bo_model_desc *d)
             list.blocks[i].attention.scale = 1 / sqrt((double)list.blocks[i].head_dim);
 }
 
-/* True if a model fits a family: its members, read again, describe the same function of the weights. */
+/* True if a model fits a family: its written members, read again, describe the same function of the weights. */
 static bo_status fits(bo_context *context, const bo_model *model, bo_family family, bool *out)
 {
     const bo_family_row *f = bo_family_row_of(family);

@@ -1,4 +1,4 @@
-/* The rows of the table of families: what config.json of a family has, and what it means. */
+/* Rows of the table of families: the members of a family's config.json and their meaning. */
 #ifndef BO_MODEL_FAMILY_TABLE_H
 #define BO_MODEL_FAMILY_TABLE_H
 
@@ -31,21 +31,21 @@ typedef struct bo_family_row {
     const char *type, *architecture;
     const bo_field *fields;
     size_t count;
-    bo_model_desc defaults;        /* what all models of the family have, and the defaults of absent members */
+    bo_model_desc defaults;        /* properties of all models of the family, and the defaults of absent members */
     const char *act, *default_act; /* the member with the activation function, and its default */
     bool gated;                    /* the MLP has a gate */
     bool tanh;                     /* "gelu" means the approximation by tanh, as in the first releases of Gemma */
     bool scaled;                   /* embeddings are multiplied by √width */
     bool divides;                  /* heads must divide the width */
     const char *theta;             /* RoPE: the member with the base before "rope_parameters"; NULL: no RoPE */
-    const char *local;             /* RoPE: likewise, with the base of layers with a window; NULL: that of all */
-    const char *share;             /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
-    double default_share;          /* its default */
-    double default_local;          /* the default of `local` */
-    size_t default_nope;           /* "no_rope_layers": the default of "no_rope_layer_interval"; 0: no such members */
-    bo_family_windows windows;     /* sliding windows */
-    size_t default_window;         /* the default of their size */
-    const char *parallel;          /* the member that is true for the rule `parallel_residual`; NULL: none */
+    const char *local;         /* RoPE: likewise, with the base of layers with a window; NULL: the base of all layers */
+    const char *share;         /* RoPE: likewise, with the share of a head that is rotated; NULL: all */
+    double default_share;      /* its default */
+    double default_local;      /* the default of `local` */
+    size_t default_nope;       /* "no_rope_layers": the default of "no_rope_layer_interval"; 0: no such members */
+    bo_family_windows windows; /* sliding windows */
+    size_t default_window;     /* the default of their size */
+    const char *parallel;      /* the member that is true for the rule `parallel_residual`; NULL: none */
     bo_residual parallel_residual;
     bo_family_requirement required[3]; /* members with a single supported value */
     bo_family_ids ids;

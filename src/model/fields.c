@@ -123,7 +123,7 @@ static void write_value(bo_json_text *text, const bo_field *field, const void *a
     case BO_FIELD_CHOICE:
         is = *(const bo_choice *)at == BO_CHOICE_YES;
         break;
-    default: /* others are not written: descriptions of networks are kept as texts */
+    default: /* other types are not written: descriptions of networks are stored as text */
         assert(field->type == BO_FIELD_BOOL || field->type == BO_FIELD_NOT);
         is = *(const bool *)at == (field->type == BO_FIELD_BOOL);
     }
@@ -179,7 +179,7 @@ void bo_object_write(bo_json_text *text, const bo_field *fields, size_t count, c
 
 /* ---- suggestions ------------------------------------------------------------------------------------------------- */
 
-/* Levenshtein distance of short words; words longer than 40 letters are treated as different. */
+/* Levenshtein distance of short names. Names longer than 40 characters count as different. */
 static size_t distance_of(const char *a, const char *b)
 {
     enum { MAX_LENGTH = 40 };

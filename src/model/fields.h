@@ -1,5 +1,4 @@
-/* Members of JSON objects as members of structs, by tables: one reader and one writer, with the same messages for
- * all. */
+/* Tables that map members of JSON objects to members of structs: one reader and one writer, with common messages. */
 #ifndef BO_MODEL_FIELDS_H
 #define BO_MODEL_FIELDS_H
 
@@ -7,9 +6,7 @@
 #include <stdint.h>
 #include "../io/json.h"
 
-enum {
-    BO_MAX_FIELD_VALUE = 1 << 24
-}; /* of counts, pairs, paddings and widths: larger values are mistakes or attacks */
+enum { BO_MAX_FIELD_VALUE = 1 << 24 }; /* of counts, pairs, paddings and widths: larger values are errors or attacks */
 
 typedef enum bo_field_type {
     BO_FIELD_SIZE,    /* size_t */
@@ -28,7 +25,7 @@ typedef enum bo_field_type {
     BO_FIELD_SEED,   /* uint64_t, written as text: JSON numbers have 53 bits */
     BO_FIELD_NAME,   /* enum, written by name */
     BO_FIELD_TEXT,   /* const char *, allocated */
-    BO_FIELD_JSON,   /* the same: any JSON value, as text */
+    BO_FIELD_JSON,   /* likewise: any JSON value, as text */
     BO_FIELD_OBJECT  /* a struct with `fields` */
 } bo_field_type;
 
@@ -37,7 +34,7 @@ typedef struct bo_padding {
     bool same, causal;
 } bo_padding;
 
-/* A width: a number, or a number taken from the data. */
+/* A width: a number, or a symbol for a number of the data. */
 typedef enum bo_symbol { BO_SYMBOL_NUMBER = 0, BO_SYMBOL_CLASSES, BO_SYMBOL_TARGETS, BO_SYMBOL_INPUT } bo_symbol;
 typedef struct bo_width {
     size_t value;
@@ -52,20 +49,22 @@ struct bo_field {
     size_t offset;
     bool required;
     bool always;          /* written also if it is zero (bo_object_write) */
-    double default_value; /* value of a missing number, pair, width, name or bool; 0: what it is */
+    double default_value; /* value of a missing number, pair, width, name or bool; 0: unchanged */
     double min, max;
-    const char *(*names)(unsigned value); /* NAME: the name of a value, "" for one that files cannot have; NULL: none */
-    const char *const *list;              /* NAME: names in the place of that function, ended by NULL */
-    const char *(*alias)(const char *text); /* NAME: the name that a text stands for, or NULL; NULL function: itself */
+    /* NAME: returns the name of a value, "" for a value not allowed in files, NULL past the end; NULL function: none */
+    const char *(*names)(unsigned value);
+    const char *const *list; /* NAME: names in the place of that function, ended by NULL */
+    /* NAME: returns the name for an alias, or NULL; NULL function: no aliases */
+    const char *(*alias)(const char *text);
     struct {
         const char *name;
         unsigned value;
-    } more[2];              /* NAME: other names, and what they mean */
+    } more[2];              /* NAME: other names and their values */
     const bo_field *fields; /* OBJECT: the fields of its struct */
     size_t count;
-    /* OBJECT: sets it to what a text, or its member "preset", names; NULL: there are no presets. */
+    /* OBJECT: sets it to the preset named by a text or by its member "preset"; NULL: no presets. */
     bool (*preset)(const char *name, void *object);
-    const char *number; /* OBJECT: the member that a number stands for; NULL: none */
+    const char *number; /* OBJECT: the member that a plain number sets; NULL: none */
 };
 
 /* Defines <word>_names for an enum of plain integers with bo_<word>_name. */
@@ -90,17 +89,17 @@ struct bo_field {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Reads the members that are present; others are ignored. `where`: for example "config.json: attention". */
+/* Reads the members that are present. Other members are ignored. `where`: for example "config.json: attention". */
 bo_status bo_fields_read(bo_context *context, const char *where, const bo_field *fields, size_t count,
                          const bo_json *json, void *object);
-/* Likewise, after a check that there are no others. */
+/* Likewise, but refuses other members. */
 bo_status bo_object_read(bo_context *context, const char *where, const bo_field *fields, size_t count,
                          const bo_json *json, void *object);
 
 /* The names that the members of an object may have. */
 typedef struct bo_known_name {
     const char *name;
-    const char *instead; /* what messages suggest; NULL: the name */
+    const char *instead; /* the suggestion in messages; NULL: the name */
     bool refused;        /* it is no member, but easily confused with `instead` */
 } bo_known_name;
 typedef struct bo_known {
@@ -118,7 +117,8 @@ bo_status bo_field_refuse(bo_context *context, const char *where, const char *na
 
 /* ---- suggestions ------------------------------------------------------------------------------------------------- */
 
-/* The nearest of some words, for messages. Starts as {.distance = D}: words of this edit distance are too far. */
+/* The nearest of several names, for messages. Initialize it as {.distance = D}: names at this edit distance are too
+ * far. */
 typedef struct bo_nearest {
     const char *word;
     size_t distance;

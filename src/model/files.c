@@ -124,8 +124,8 @@ static bo_status write_piece(bo_context *context, const bo_model *model, const c
     return status == BO_OK ? BO_OK : bo_output_finish(context, *out, status);
 }
 
-/* All files are complete before one of them gets its name. model.safetensors is the last and holds the checksums of the
- * other files, so that a load detects a directory in which only some files were replaced. */
+/* All files are complete before the first one is renamed. model.safetensors is renamed last and contains the checksums
+ * of the other files, so that a load detects a directory in which only some files were replaced. */
 static bo_status write_pieces(bo_context *context, const bo_model *model, const char *directory, const piece *files,
                               size_t count)
 {
@@ -172,7 +172,7 @@ bo_status bo_model_write(bo_context *context, const bo_model *model, const char 
     return merged ? write_apart(context, model, directory, adapter, 4) : BO_OK;
 }
 
-/* An unmerged adapter cannot be written into a single file: the weights that it belongs to are in its base. */
+/* An unmerged adapter cannot be written into a single file, because its base has the weights. */
 static bo_status check_image(bo_context *context, const bo_model *model)
 {
     if (!model->adapter || model->adapter->aside) return BO_OK;
@@ -205,7 +205,7 @@ bo_status bo_model_save(bo_context *context, const bo_model *model, const bo_sin
     BO_SPAN(context, "data", "save model");
     BO_TRY(bo_sink_check(context, sink));
     if (!sink->path || ends_as_image(sink->path)) return save_image(context, model, sink);
-    if (!*sink->path) return bo_fail(context, BO_INVALID, "model: no directory is given");
+    if (!*sink->path) return bo_fail(context, BO_INVALID, "model: expected a directory, found NULL");
     BO_TRY(bo_output_directory(context, sink->path));
     return bo_model_write(context, model, sink->path);
 }
@@ -328,7 +328,7 @@ static bo_status load_merged(bo_context *context, const char *directory, bo_mode
 static bo_status load_path(bo_context *context, const char *path, bo_origin from, bo_model **out)
 {
     bo_tensors *image;
-    if (!*path) return bo_fail(context, BO_INVALID, "model: no directory is given");
+    if (!*path) return bo_fail(context, BO_INVALID, "model: expected a directory, found NULL");
     if (!bo_model_holds(path, CONFIG) && bo_model_holds(path, "adapter_config.json")) {
         BO_TRY(load_merged(context, path, out));
         return bo_model_set_storage(context, *out, from.storage);
@@ -362,7 +362,7 @@ static bo_status load_apart(bo_context *context, const bo_source *source, const 
     if (!source->path)
         return bo_fail(context, BO_INVALID, "model: adapters are in directories, but the source has no path");
     if (desc->storage != BO_STORAGE_FLOAT32)
-        return bo_fail(context, BO_INVALID, "model: with its adapters apart a model is stored as float32, not %s",
+        return bo_fail(context, BO_INVALID, "model: a model with unmerged adapters must be stored as float32, not %s",
                        bo_storage_name(desc->storage));
     if (desc->adapters == BO_ADAPTERS_KEEP) return bo_model_load_adapted(context, source->path, out);
     return bo_model_load_unmerged(context, source->path, out);

@@ -18,7 +18,7 @@ bo_status bo_model_open_weights(bo_context *context, const char *directory, bo_t
 /* Reads the special tokens of a directory, or of a single file (image, else NULL), from config.json and the companions.
  */
 bo_status bo_model_read_specials(bo_context *context, bo_model *model, const char *directory, const bo_tensors *image);
-/* Replaces the chat template of a base by that of the directory of an adapter, if it has one. */
+/* Replaces the chat template of a base by the one in the adapter's directory, if present. */
 bo_status bo_model_read_template(bo_context *context, bo_model *model, const char *directory);
 /* Warns if companions are not those that were written with the tensors. */
 bo_status bo_model_compare_companions(bo_context *context, const char *directory, const bo_tensors *file,
@@ -39,19 +39,20 @@ bo_status bo_maps_pack(bo_context *context, const bo_model *model, bo_package *p
 bo_status bo_maps_read(bo_context *context, bo_model *model, const bo_tensors *file, bool *used);
 /* Copies a map with its frequencies. */
 bo_status bo_map_copy(bo_context *context, const bo_features *from, bo_features **out);
-/* Copies the feature maps of another model if its attention has the same form. False: it has not. */
+/* Copies the feature maps of another model if its attention has the same form. *copied: whether it has. */
 bo_status bo_maps_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *copied);
-/* Likewise for the feature map of the MLP, or those of its layers. True if there are none. Graphs must be recorded
+/* Likewise for the feature map of the MLP or of its layers. *copied is true if there are none. Record graphs only
  * afterwards. */
 bo_status bo_mlp_map_adopt(bo_context *context, bo_model *model, const bo_model *from, size_t layer, bool *copied);
 
 /* Reads all weights of a file into the model. Weights without memory are allocated in this storage after all checks
- * passed. */
+ * have passed. */
 bo_status bo_model_fill(bo_context *context, bo_model *model, bo_family family, const bo_tensors *file,
                         bo_storage storage);
 
-/* recognize.c: fail with what a file is if it is in another format, with where its directory is if it holds weights
- * without config.json, and with what a directory without config.json holds. BO_OK: nothing is known to be wrong. */
+/* recognize.c: fail with a message that names the format of a file in another format, the directory of a file with
+ * weights but without config.json, or the contents of a directory without config.json. BO_OK: no problem was
+ * recognized. */
 bo_status bo_model_refuse_file(bo_context *context, const char *path);
 bo_status bo_model_refuse_weights(bo_context *context, const char *path);
 bo_status bo_model_refuse_directory(bo_context *context, const char *path);

@@ -1,8 +1,7 @@
 /* A hash of shapes, attention and tokenizer, which saved states and checkpoints contain.
  *
- * Files of earlier versions stay valid: models that these could describe keep their hash. They had one block for all
- * layers, apart from a window in some of them with a RoPE base of its own, and an attention that was replaced in
- * some. */
+ * Files of earlier versions remain valid: models that these versions could describe keep their hash. They had one block
+ * for all layers, except that some layers could have a window with a separate RoPE base, or a replaced attention. */
 #include "../text/facts.h"
 #include <string.h>
 #include "../features/fingerprint.h"
@@ -26,7 +25,7 @@ typedef struct former {
     const bo_attention_desc *kept;       /* NULL: the model is not linearized */
     const bo_block *windowed, *full;     /* blocks with a window and without, before linearization; NULL: none */
     size_t window, first_window, period; /* of the layers with a window */
-    double local_base;                   /* 0: that of all layers */
+    double local_base;                   /* 0: the base of all layers */
 } former;
 
 /* The attention of a block before linearization. */
@@ -112,7 +111,7 @@ static bool is_uniform(const bo_block_list *list, const former *f)
     return true;
 }
 
-/* Checks that the encoder has the block of the decoder, apart from attention. */
+/* True if the encoder has the block of the decoder, except for attention. */
 static bool has_former_encoder(const bo_model_desc *d, const former *f)
 {
     const bo_block_list list = bo_blocks_of(d, BO_MODEL_PART_ENCODER);
@@ -218,7 +217,7 @@ static uint64_t hash_former(uint64_t hash, const bo_model *model, const former *
     return custom ? hash_bytes(hash, custom, strlen(custom) + 1) : hash;
 }
 
-/* Blocks that differ otherwise are hashed layer by layer. */
+/* Blocks with other differences are hashed layer by layer. */
 static uint64_t hash_places(uint64_t hash, const bo_model_desc *d)
 {
     for (size_t i = 0; i < bo_model_place(d, BO_MODEL_PART_END); i++) {

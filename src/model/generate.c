@@ -19,11 +19,11 @@ typedef struct generation {
     bo_token_fn callback;
     void *user;
     size_t max_tokens;     /* tokens to choose */
-    bo_ids encoded;        /* the prompt, unless it is given as ids */
+    bo_ids encoded;        /* the encoded prompt, unless the descriptor has ids */
     const int32_t *prompt; /* it, or the ids */
     size_t prompt_count;
-    int32_t eos;                         /* the token of the chat template that ends an answer; -1: none */
-    bo_session *owned_session, *session; /* own: NULL if the caller's is used */
+    int32_t eos;                         /* the token of the chat template that ends a reply; -1: none */
+    bo_session *owned_session, *session; /* owned_session: NULL if the caller's session is used */
     bo_sampler *owned_sampler, *sampler; /* likewise */
     float *logits;                       /* two rows: the second one is overwritten by the sampler */
     bo_text_stream stream;
@@ -37,7 +37,7 @@ static bo_status check_text(bo_context *context, const bo_model *model, const bo
 {
     const bool text = d->prompt || d->messages || d->stop_count;
     if (text && !bo_model_tokenizer(model))
-        return bo_fail(context, BO_INVALID, "generate: the model has no tokenizer; give ids, and no stop texts");
+        return bo_fail(context, BO_INVALID, "generate: the model has no tokenizer; use ids, without stop texts");
     for (size_t i = 0; i < d->stop_count; i++)
         if (!d->stops || !d->stops[i] || !*d->stops[i])
             return bo_fail(context, BO_INVALID, "generate: stop text %zu is empty", i);
@@ -51,7 +51,7 @@ static bo_status check(bo_context *context, const bo_model *model, const bo_gene
     if ((d->prompt != NULL) + (d->messages != NULL) + (d->ids != NULL) > 1)
         return bo_fail(context, BO_INVALID, "generate: expected one of prompt, messages and ids, found several");
     if (d->prompt_bytes && !d->prompt)
-        return bo_fail(context, BO_INVALID, "generate: prompt_bytes is given without a prompt");
+        return bo_fail(context, BO_INVALID, "generate: prompt_bytes is set without a prompt");
     if (d->message_count && !d->messages) return bo_fail(context, BO_INVALID, "generate: messages is NULL");
     if (d->messages && !d->message_count) return bo_fail(context, BO_INVALID, "generate: there are no messages");
     if (d->id_count && !d->ids) return bo_fail(context, BO_INVALID, "generate: ids is NULL");
@@ -105,7 +105,7 @@ static bo_status read_prompt(generation *g)
 
 /* ---- the session ------------------------------------------------------------------------------------------------- */
 
-/* Attention that keeps every key needs room for all tokens. */
+/* Attention that keeps every key needs a capacity for all tokens. */
 static bo_status open_session(generation *g)
 {
     const bo_generate_desc *d = g->desc;
@@ -131,8 +131,9 @@ static bo_status feed_prompt(generation *g)
 {
     BO_TRY(bo_lanes_check_fits(g->context, g->session->lanes, 0, g->prompt_count));
     if (g->prompt_count > remaining_tokens(g))
-        return bo_fail(g->context, BO_INVALID, "generate: the prompt has %zu tokens, but there is room for only %llu",
-                       g->prompt_count, (unsigned long long)remaining_tokens(g));
+        return bo_fail(g->context, BO_INVALID,
+                       "generate: the prompt has %zu tokens, but the session can read only %llu", g->prompt_count,
+                       (unsigned long long)remaining_tokens(g));
     for (size_t at = 0; at < g->prompt_count; at += PIECE) {
         const size_t count = bo_min(g->prompt_count - at, (size_t)PIECE);
         BO_TRY(bo_progress(g->context, "reading", (double)at, (double)g->prompt_count));

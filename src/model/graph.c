@@ -247,7 +247,7 @@ typedef struct cross_source {
     bo_value encoded; /* 0: the states contain the source */
 } cross_source;
 
-/* block: filled in, that of the result */
+/* *block is set to the block of the result */
 static bo_branch cross_branch(const translating *r, size_t layer, bo_block *block)
 {
     const bo_model_desc *d = &r->model->desc;
@@ -344,7 +344,8 @@ static bo_status write_if(bo_context *context, const bo_model_graph *graph, bo_v
     return input ? bo_graph_write(context, graph->graph, input, values) : BO_OK;
 }
 
-/* Finds where each of `count` texts starts, and where the last ends. Missing texts are empty and start at the end. */
+/* Finds the start of each of `count` texts and the end of the last one. Missing texts are empty and start at the
+ * end. */
 static void find_texts(const bo_text_pack *packed, size_t count, int32_t *first)
 {
     size_t at = 0;

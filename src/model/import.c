@@ -79,7 +79,7 @@ static void write_id(bo_json_text *text, const char *name, int64_t id)
         bo_json_whole(text, (uint64_t)id);
 }
 
-/* A chat ends with another token than a text: both end what is generated. */
+/* The end tokens of a chat and of a text differ. Both end the generation. */
 static void write_end(bo_json_text *text, const bo_import_vocab *vocab)
 {
     if (vocab->eot == BO_TOKEN_NONE || vocab->eot == vocab->eos || vocab->eos == BO_TOKEN_NONE) {

@@ -13,12 +13,12 @@
 /* The order of the rows of a matrix, or of the numbers of a vector, in the source. */
 typedef enum bo_row_order {
     BO_ROWS_SAME,
-    BO_ROWS_PAIRS,      /* of each head: the two numbers of a rotary pair are neighbors, not half a head apart */
+    BO_ROWS_PAIRS,      /* of each head: the two numbers of a rotary pair are adjacent, not half a head apart */
     BO_ROWS_QKV_BLOCKS, /* all queries, keys, values; expected: q, k and v of each head together */
     BO_ROWS_COLUMNS     /* the whole matrix is transposed */
 } bo_row_order;
 
-/* A tensor of the directory, and where its numbers are in the source. Numbers of the source are decoded row by row. */
+/* A tensor of the directory and the position of its data in the source. The source is decoded row by row. */
 typedef struct bo_import_tensor {
     char *name;
     size_t rank, shape[2]; /* of the result */
@@ -45,7 +45,7 @@ typedef enum bo_token_kind {
     BO_TOKEN_BYTE
 } bo_token_kind;
 
-/* The longest token, and the longest piece of SentencePiece, whose splits take time of the square of its length. */
+/* The maximum length of a token, and of a SentencePiece piece. Splitting a piece takes quadratic time. */
 enum { BO_TOKEN_NONE = -1, BO_TOKEN_BYTES = 4096, BO_PIECE_BYTES = 512 };
 
 /* A vocabulary: SentencePiece pieces with scores, or a byte-level BPE with merges. */
@@ -53,11 +53,11 @@ typedef struct bo_import_vocab {
     const char *where; /* for messages */
     size_t count;
     char *text;           /* all tokens, NUL-terminated, one after the other */
-    size_t capacity;      /* bytes of letters */
-    const char **tokens;  /* into letters */
+    size_t capacity;      /* size of text, in bytes */
+    const char **tokens;  /* pointers into text */
     unsigned char *kinds; /* bo_token_kind */
     float *scores;        /* NULL: byte-level BPE */
-    bool space_prefix;    /* SentencePiece: a space is put before a text */
+    bool space_prefix;    /* SentencePiece: a space is prepended to a text */
     const bo_gguf_entry *merges;
     char *pre;                       /* byte-level BPE: the name of its pre-tokenizer */
     int64_t bos, eos, eot, unk, pad; /* BO_TOKEN_NONE: none */
@@ -66,15 +66,15 @@ typedef struct bo_import_vocab {
 } bo_import_vocab;
 
 void bo_import_vocab_free(bo_import_vocab *vocab);
-/* Reserves room for tokens of `bytes` bytes in total; bo_import_vocab_add then adds them in order. */
+/* Reserves memory for tokens of `bytes` bytes in total. bo_import_vocab_add then adds them in order. */
 bo_status bo_import_vocab_create(bo_context *context, const char *where, size_t count, size_t bytes, bool scored,
                                  bo_import_vocab *out);
 /* BO_FORMAT if the token is empty, not UTF-8, contains a zero byte or is too long. */
 bo_status bo_import_vocab_add(bo_context *context, bo_import_vocab *vocab, size_t index, const char *text,
                               size_t length);
 
-/* Copies a piece with the letter of SentencePiece, U+2581, instead of spaces. Returns its length; SIZE_MAX: more than
- * `room`. */
+/* Copies a piece with U+2581, the space of SentencePiece, instead of spaces. Returns its length; SIZE_MAX: more than
+ * `out_size`. */
 size_t bo_import_piece(const char *text, size_t length, char *out, size_t out_size);
 
 /* The merges of SentencePiece pieces, best first: all splits of a piece into two pieces. */
@@ -99,7 +99,7 @@ typedef struct bo_import_source {
     const char *tokenizer_path; /* NULL: none */
     const void *tokenizer;
     size_t tokenizer_size;
-    bool keep;      /* every tensor keeps its type if it is float32, float16 or bfloat16; others become float32 */
+    bool keep;      /* every tensor keeps its type if it is float32, float16 or bfloat16; other types become float32 */
     bo_dtype dtype; /* otherwise: the type of all tensors */
 } bo_import_source;
 
@@ -127,7 +127,8 @@ void bo_import_free(bo_import *import);
 /* Adds a tensor, whose name is copied, and chooses the type of the result. */
 bo_status bo_import_add(bo_context *context, const bo_import_source *source, const char *name,
                         const bo_import_tensor *tensor, bo_import *import);
-/* Members of config.json, each followed by a comma: the ids of special tokens, and the type of most numbers. */
+/* Members of config.json, each followed by a comma: the ids of special tokens, and the data type of the majority of the
+ * numbers. */
 void bo_import_write_ids(const bo_import_vocab *vocab, bo_json_text *text);
 void bo_import_write_dtype(const bo_import *import, bo_json_text *text);
 void bo_import_write_generation(const bo_import_vocab *vocab, bo_json_text *text); /* generation_config.json */
@@ -139,7 +140,7 @@ const char *bo_import_type(const bo_import_tensor *tensor);
 
 /* True if the tensor can only be decoded as a whole. */
 bool bo_import_is_whole(const bo_import_tensor *tensor);
-/* Decodes the whole tensor. `scratch` has room for a row of the source. */
+/* Decodes the whole tensor. `scratch` is a buffer for a row of the source. */
 void bo_import_whole(const bo_import_tensor *tensor, float *scratch, float *out);
 /* Decodes rows [first, first + count) of another matrix. */
 void bo_import_rows(const bo_import_tensor *tensor, size_t first, size_t count, float *out);

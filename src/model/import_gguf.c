@@ -20,8 +20,8 @@ enum {
     BIAS = 8,            /* has a bias */
     ATTENTION_BIAS = 16, /* has a bias if the queries of the first layer have one */
     MLP_BIAS = 32,       /* likewise for the gate of its MLP */
-    ROTATED = 64,        /* Llama's files hold the rows of a head in the order of rotary pairs */
-    SPLIT_HEADS = 128,   /* the file holds all queries, keys and values; GPT-NeoX expects them per head */
+    ROTATED = 64,        /* Llama's files store the rows of a head in the order of rotary pairs */
+    SPLIT_HEADS = 128,   /* the file stores all queries, then keys, then values; GPT-NeoX expects them per head */
     TRANSPOSED = 256,    /* GPT-2 stores matrices as inputs x outputs */
     PART = 512,          /* q, k or v: may be a part of attn_qkv */
     SERIAL = 1024        /* missing in a model with parallel residuals */
@@ -150,7 +150,7 @@ static bo_status refuse_setting(bo_context *context, const bo_import_model *mode
                    expected);
 }
 
-/* An array has a number per layer; they must be the same. */
+/* An array has one number per layer. All must be equal. */
 bo_status bo_import_size(bo_context *context, const bo_import_model *model, const char *key, size_t initial,
                          size_t *out)
 {
@@ -321,7 +321,7 @@ static bo_status read_sizes(bo_context *context, bo_import_model *m)
     if (m->family == BO_IMPORT_GRANITE) BO_TRY(read_granite(context, m));
     if (parallel) bo_gguf_whole(parallel, 0, &flag);
     m->parallel = flag != 0;
-    if (m->family == BO_IMPORT_STABLELM) /* whose files have the key set in serial models, too */
+    if (m->family == BO_IMPORT_STABLELM) /* their files set this key in serial models too */
         m->parallel = !bo_gguf_tensor_find(m->file, "blk.0.ffn_norm.weight");
     if (!m->key_heads || !m->head_dim || m->heads % m->key_heads || m->head_dim % 2)
         return bo_fail(
@@ -340,7 +340,7 @@ static bo_status read_sizes(bo_context *context, bo_import_model *m)
 /* ====================================================================================================================
  * Tensors. */
 
-/* Tensors that are looked for, and what is wrong with them. */
+/* Unsupported tensors and the reason. */
 typedef struct mapping {
     bo_context *context;
     const bo_import_source *source;
@@ -516,14 +516,15 @@ static bool is_mapped(const bo_import_model *m, const char *name)
     return false;
 }
 
-/* A tensor that no table row reads would be lost without a word. */
+/* A tensor without a table row would be silently dropped. */
 static bo_status check_rest(bo_context *context, const bo_import_model *m)
 {
     for (size_t i = 0; i < bo_gguf_tensors(m->file); i++) {
         const char *name = bo_gguf_tensor_at(m->file, i)->name;
         if (!is_mapped(m, name))
-            return bo_fail(context, BO_UNSUPPORTED, "%s: tensor '%.100s' is not part of a %s model as Bochner knows it",
-                           bo_gguf_path(m->file), name, m->name);
+            return bo_fail(context, BO_UNSUPPORTED,
+                           "%s: tensor '%.100s' is not part of a %s model that Bochner supports", bo_gguf_path(m->file),
+                           name, m->name);
     }
     return BO_OK;
 }

@@ -25,9 +25,9 @@ typedef enum bo_import_family {
         BO_IMPORT_STABLELM,
     /* with RMSNorm and a gated MLP, under the names of Llama */
     BO_IMPORT_GATED = BO_IMPORT_ALL & ~BO_IMPORT_LAYER_NORM,
-    /* files hold the weights of norms plus 1 */
+    /* files store the weights of norms plus 1 */
     BO_IMPORT_ONE_ADDED = BO_IMPORT_GEMMA | BO_IMPORT_GEMMA3,
-    /* files hold the rows of queries and keys in the order of rotary pairs */
+    /* files store the rows of queries and keys in the order of rotary pairs */
     BO_IMPORT_ROTATED = BO_IMPORT_LLAMA | BO_IMPORT_GRANITE
 } bo_import_family;
 
@@ -38,7 +38,7 @@ typedef struct bo_import_model {
     const char *name; /* of the architecture: the prefix of its metadata */
     size_t width, hidden, layers, heads, key_heads, head_dim, vocab, context, rotated, window;
     size_t window_period; /* every window_period-th layer has no window; 0: all layers are alike */
-    double epsilon, rope_base, local_rope_base; /* of layers with a window, if others have none */
+    double epsilon, rope_base, local_rope_base; /* of layers with a window, if other layers have none */
     double attention_scale, embedding_scale, residual_scale, logit_scale; /* Granite */
     bool tied, attention_bias, mlp_bias, parallel;
 } bo_import_model;
@@ -51,7 +51,7 @@ bo_status bo_import_size(bo_context *context, const bo_import_model *model, cons
 bo_status bo_import_real(bo_context *context, const bo_import_model *model, const char *key, double initial,
                          double *out);
 
-/* The decimal of the fewest digits that is the same float32 number. */
+/* Returns the shortest decimal that rounds to the same float32 number. */
 double bo_import_round(double number);
 
 /* Writes config.json. */

@@ -5,7 +5,7 @@
 
 /* The value of a member. */
 typedef enum member_value {
-    RAW, /* text that is the same for all models */
+    RAW, /* text shared by all models */
     WIDTH,
     VOCAB,
     CONTEXT,
@@ -113,7 +113,7 @@ double bo_import_round(double number)
     return number;
 }
 
-/* llama.cpp divides scores by the root of width / heads in the largest Gemma 3 (27B), which it knows by its 62
+/* llama.cpp divides scores by the root of width / heads in the largest Gemma 3 (27B), which it identifies by its 62
  * layers. */
 static size_t score_scale(const bo_import_model *m)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The type of an encoding without scaling, as JSON. */
+/* The JSON type of an encoding without scaling. */
 static const char PLAIN[] = "\"rope_type\": \"default\"";
 
 static const double PI = 3.14159265358979323846;
@@ -39,9 +39,9 @@ static bo_status read_factors(bo_context *context, const bo_import_model *m, con
 
 /* ---- Llama 3 ----------------------------------------------------------------------------------------------------- */
 
-/* The scaling of Llama 3: wavelengths below context / high stay, those above context / low are multiplied by `factor`,
- * and 1 / multiplier is linear in the frequency between. Multiplying context, low and high by the same number changes
- * nothing, so `low` is 1. */
+/* The scaling of Llama 3: wavelengths below context / high are kept, wavelengths above context / low are multiplied by
+ * `factor`, and 1 / multiplier is linear in the frequency between. Multiplying context, low and high by the same number
+ * changes nothing, so `low` is 1. */
 typedef struct llama3 {
     double factor, high, context;
 } llama3;
@@ -106,11 +106,10 @@ static bo_status write_llama3(bo_context *context, const bo_import_model *m, con
 {
     llama3 s;
     if (!fit_llama3(m, f, &s))
-        return bo_fail(
-            context, BO_UNSUPPORTED,
-            "%s: tensor 'rope_freqs.weight': the factors are not those of the scaling 'llama3', and config.json "
-            "cannot express others",
-            bo_gguf_path(m->file));
+        return bo_fail(context, BO_UNSUPPORTED,
+                       "%s: tensor 'rope_freqs.weight': the factors do not match the scaling 'llama3', and config.json "
+                       "cannot express other factors",
+                       bo_gguf_path(m->file));
     bo_json_raw(text, "\"rope_type\": \"llama3\", \"factor\": ");
     bo_json_number(text, s.factor);
     bo_json_raw(text, ", \"low_freq_factor\": 1.0, \"high_freq_factor\": ");
@@ -241,8 +240,7 @@ static bool only_ones(const factors *f)
     return true;
 }
 
-/* "rope_theta" and "rope_scaling" are the members of earlier versions of transformers, "rope_parameters" that of later
- * ones. */
+/* "rope_theta" and "rope_scaling" are for earlier versions of transformers, "rope_parameters" is for later ones. */
 static void write_members(const bo_import_model *m, const char *type, bo_json_text *text)
 {
     bo_json_raw(text, "  \"rope_theta\": ");
@@ -253,7 +251,7 @@ static void write_members(const bo_import_model *m, const char *type, bo_json_te
         bo_json_raw(text, "}");
     }
     bo_json_raw(text, ",\n  \"rope_parameters\": {");
-    if (m->window_period) { /* layers with a window have a base of their own, and are not scaled */
+    if (m->window_period) { /* layers with a window have a separate base and no scaling */
         bo_json_raw(text, "\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": ");
         bo_json_number(text, m->local_rope_base);
         bo_json_raw(text, "}, \"full_attention\": {");
@@ -269,7 +267,7 @@ static void write_members(const bo_import_model *m, const char *type, bo_json_te
     bo_json_raw(text, m->window_period ? "}},\n" : "},\n");
 }
 
-/* Phi-3 has the original context as a member of its own, too. */
+/* Phi-3 also has the original context as a separate member. */
 static bo_status write_all(bo_context *context, const bo_import_model *m, const factors *divisors, const factors *far,
                            const factors *near, bo_json_text *text)
 {

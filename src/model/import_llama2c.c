@@ -5,7 +5,7 @@
  *     version 2   the same with 2, and after that byte the size of groups: matrices are int8, with a float32 scale per
  * group
  *
- * Integers have 32 bits. The two numbers that the rotary position encoding turns are neighbors. */
+ * Integers have 32 bits. The two numbers of a rotary pair are adjacent. */
 #include "import.h"
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static bo_status read_header(bo_context *context, model *m)
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Takes the bytes of the next tensor of the file. Sizes in the header are at most 2^24: products of two do not
+/* Reads the bytes of the next tensor of the file. Sizes in the header are at most 2^24: products of two do not
  * overflow. */
 static bo_status read_tensor(bo_context *context, model *m, const char *name, bo_import_tensor *tensor)
 {
@@ -132,7 +132,7 @@ static bo_status add_row(bo_context *context, model *m, const row *r, bo_import 
     return BO_OK;
 }
 
-/* Version 0 also holds tables of the position encoding, between the last norm and the output matrix. */
+/* Version 0 also stores tables of the position encoding, between the last norm and the output matrix. */
 static bo_status add_tensors(bo_context *context, model *m, bo_import *out)
 {
     const size_t width = m->width, keys = width / m->heads * m->key_heads;
@@ -224,7 +224,7 @@ static bo_status read_tokens(bo_context *context, const bo_import_source *source
 
 static bo_status read_vocab(bo_context *context, const bo_import_source *source, size_t count, bo_import_vocab *out)
 {
-    /* a token takes 8 bytes besides its letters; a space becomes three letters */
+    /* a token takes 8 bytes besides its text; a space becomes three bytes */
     const size_t min_size = 4 + 8 * count;
     if (source->tokenizer_size < min_size)
         return bo_fail(context, BO_FORMAT,
@@ -288,7 +288,7 @@ static bo_status write_texts(bo_context *context, const model *m, bo_import_voca
 bo_status bo_import_llama2c(bo_context *context, const bo_import_source *source, bo_import *out)
 {
     model m = {.source = source};
-    /* llama2.c trains texts that begin with <s> and end where the next one begins, so <s> also ends a text */
+    /* llama2.c trains on texts that start with <s> and end where the next one starts, so <s> also ends a text */
     bo_import_vocab vocab = {.bos = 1, .eos = 1, .eot = 2, .unk = 0, .pad = BO_TOKEN_NONE};
     *out = (bo_import){0};
     bo_status status = read_header(context, &m);

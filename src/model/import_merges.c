@@ -1,7 +1,7 @@
 /* The merges of a SentencePiece vocabulary. SentencePiece joins the two neighbors whose concatenation has the best
- * score, the leftmost first. A BPE with merges in a fixed order does the same: each split of a piece into two pieces is
- * a merge with the score of the piece. Splits of the same score are in the order of Hugging Face's conversion, the
- * longest left part first. */
+ * score, the leftmost first. A BPE with ordered merges is equivalent: each split of a piece into two pieces is a merge
+ * with the score of the piece. Splits of the same score are in the order of Hugging Face's conversion, the longest left
+ * part first. */
 #include "import.h"
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static bo_status split_piece(finder *f, size_t index)
     size_t length;
     const char *text = bo_spelling_at(&f->strings, index, &length);
     const size_t chars = count_chars(text, length);
-    size_t before = 1; /* letters of the left part */
+    size_t before = 1; /* characters of the left part */
     for (size_t at = 1; at < length; at++) {
         if (((unsigned char)text[at] & 0xC0) == 0x80) continue;
         const int32_t left = bo_lookup_find(&f->lookup, &f->strings, text, at);

@@ -12,7 +12,7 @@
     "M}]+" tail "|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}"    \
     "\\\\p{Lo}\\\\p{M}]*" tail "|" digits                                                                              \
     "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
-/* Chinese, Japanese and Korean letters, and the letters of scripts with upper and lower case, of DeepSeek. */
+/* Character classes of DeepSeek: Chinese, Japanese and Korean, and scripts with upper and lower case. */
 #define HAN "[一-龥ࠀ-一가-퟿]+"
 #define CASED_RUN                                                                                                      \
     "[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-" \
@@ -24,7 +24,7 @@
 #define SEQUENCE(parts) "{\"type\": \"Sequence\", \"pretokenizers\": [" parts "]}"
 #define DIGITS          "{\"type\": \"Digits\", \"individual_digits\": true}"
 
-/* Pre-tokenizers by their names in "tokenizer.ggml.pre", which stand for the tokenizer.json of the original model. */
+/* Pre-tokenizers by their names in "tokenizer.ggml.pre", which identify the tokenizer.json of the original model. */
 static const struct {
     const char *names; /* separated by spaces */
     const char *json;
@@ -193,7 +193,7 @@ static void write_vocab(bo_json_text *text, const bo_import_vocab *vocab)
     bo_json_raw(text, "\n    },\n");
 }
 
-/* Two tokens of the same text would be one member of the JSON object. */
+/* Two tokens with the same text would be one member of the JSON object. */
 static bo_status check_distinct(bo_context *context, const bo_import_vocab *vocab)
 {
     bo_spellings strings = {0};
@@ -211,7 +211,7 @@ static bo_status check_distinct(bo_context *context, const bo_import_vocab *voca
     bo_spellings_free(&strings);
     bo_free(lookup.slots);
     if (same < 0) return status;
-    return bo_fail(context, BO_FORMAT, "%s: tokens %d and %zu are the same text '%.60s'", vocab->where, (int)same,
+    return bo_fail(context, BO_FORMAT, "%s: tokens %d and %zu have the same text '%.60s'", vocab->where, (int)same,
                    i - 1, vocab->tokens[same]);
 }
 
@@ -263,7 +263,8 @@ static bo_status write_pieces(bo_context *context, bo_json_text *text, const bo_
     return BO_OK;
 }
 
-/* A merge is "left right". The parts may not contain a space, which byte-level vocabularies write as a letter. */
+/* A merge is "left right". The parts cannot contain a space, which byte-level vocabularies replace by another
+ * character. */
 static bo_status write_merge(bo_context *context, bo_json_text *text, const bo_import_vocab *vocab, size_t number,
                              const char *merge, size_t length)
 {

@@ -49,11 +49,10 @@ bo_status bo_import_vocab_add(bo_context *context, bo_import_vocab *vocab, size_
                        bo_utf8_valid(text, length));
     char *to = index ? (char *)(uintptr_t)vocab->tokens[index - 1] + strlen(vocab->tokens[index - 1]) + 1 : vocab->text;
     if (length >= vocab->capacity - (size_t)(to - vocab->text))
-        return bo_fail(
-            context, BO_FORMAT,
-            "%s: token %zu: the tokens have more letters than the file has room for; the file may be truncated "
-            "or belong to another model",
-            vocab->where, index);
+        return bo_fail(context, BO_FORMAT,
+                       "%s: token %zu: the tokens have more bytes than the file declares; the file may be truncated or "
+                       "belong to another model",
+                       vocab->where, index);
     memcpy(to, text, length);
     to[length] = 0;
     vocab->tokens[index] = to;

@@ -1,4 +1,5 @@
-/* Writes an imported model as a directory, tensor by tensor: memory holds a block of rows, or one small tensor. */
+/* Writes an imported model as a directory, tensor by tensor: only a block of rows, or one small tensor, is in
+ * memory. */
 #include "import.h"
 #include <errno.h>
 #include <math.h>
@@ -39,7 +40,7 @@ static uint16_t to_bfloat16(float value)
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
-/* Converts in place: the results take at most the room of the numbers. */
+/* Converts in place: the results are not larger than the numbers. */
 static bo_status narrow(bo_context *context, const bo_import_tensor *tensor, float *numbers, size_t count)
 {
     const uint16_t infinite = tensor->dtype == BO_F16 ? 0x7C00 : 0x7F80;
@@ -70,7 +71,7 @@ typedef struct writer {
 static bo_status write_numbers(writer *w, const bo_import_tensor *tensor, float *numbers, size_t count)
 {
     if (!bo_context_kernels(w->context)->finite(count, numbers))
-        return bo_fail(w->context, BO_FORMAT, "tensor '%s' holds a number that is not finite", tensor->name);
+        return bo_fail(w->context, BO_FORMAT, "tensor '%s' contains a NaN or infinity", tensor->name);
     BO_TRY(narrow(w->context, tensor, numbers, count));
     const size_t bytes = count * bo_dtype_size(tensor->dtype);
     bo_checksum_add(&w->sum, numbers, bytes);
@@ -174,7 +175,7 @@ static bo_status write_header(writer *w, const bo_import *import, size_t first, 
     return status;
 }
 
-/* The checksum covers the data, which are only known at the end: its digits are written over the zeros. */
+/* The checksum covers the data and is known only at the end. Its digits overwrite the zeros. */
 static bo_status finish_checksum(writer *w)
 {
     char digits[BO_CHECKSUM_DIGITS];

@@ -26,7 +26,7 @@ bo_status bo_model_check_real(bo_context *context, const char *name, double valu
 /* True if the encoder reads backward in layers 1, 3, …. It does if its mixer is causal, so that each token depends on
  * both sides. */
 bool bo_model_alternates(const bo_model_desc *desc);
-/* Makes a model of a network, which it takes, also after a failure. */
+/* Creates a model of a network. Takes ownership of the network, also after a failure. */
 bo_status bo_model_of_network(bo_context *context, bo_network *network, bo_model **out);
 /* Whether a description has blocks, or layers. */
 bo_status bo_description_reads_text(bo_context *context, const char *text, const char *where, bool *out);
@@ -37,7 +37,8 @@ bo_status bo_model_require_text(bo_context *context, const bo_model *model, cons
 bo_status bo_model_require_language(bo_context *context, const bo_model *model, const char *caller);
 
 /* Creates the attentions of all places of a resolved descriptor, with the capacities for the stream and for the source
- * (0: that of the descriptor). An entry is NULL if the place has no attention. Freed by bo_attentions_destroy. */
+ * (0: the capacity in the descriptor). An entry is NULL if the place has no attention. Freed by
+ * bo_attentions_destroy. */
 bo_status bo_attentions_create(bo_context *context, const bo_model_desc *desc, size_t capacity, size_t source_capacity,
                                bo_attention ***out);
 void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc); /* accepts NULL */
@@ -53,7 +54,7 @@ size_t bo_model_positions(const bo_model_desc *desc);
 size_t bo_model_max_tokens(const bo_model_desc *desc);
 /* Sets the rules of the parametrization for the model's weights, before any weight is declared. */
 bo_status bo_model_parametrize(bo_context *context, bo_model *model);
-/* Resolves the options of the MLP of a block: hidden (at most `most`), degree_heads and mlp_features. */
+/* Resolves the options of the MLP of a block: hidden (at most `max_hidden`), degree_heads and mlp_features. */
 bo_status bo_mlp_resolve(bo_context *context, size_t max_hidden, const bo_model_desc *d, bo_block *b);
 /* Creates the feature maps of all places of a resolved descriptor and stores their defaults in it. *out is NULL if the
  * MLP has no feature maps. */
@@ -66,7 +67,7 @@ void bo_mlp_layers_destroy(bo_network **layers, const bo_model_desc *desc); /* a
 bo_status bo_storage_check(bo_context *context, bo_storage storage, bo_element *out);
 /* Allocates the weights of a model that has no memory yet, without values, with its matrices in this storage. */
 bo_status bo_model_reserve(bo_context *context, bo_model *model, bo_storage storage);
-/* Declares the weights of a model that has none yet, with these adapters or (NULL) without. */
+/* Declares the weights of a new model, with these adapters or (NULL) without. */
 bo_status bo_model_declare(bo_context *context, bo_model *model, const bo_lora *lora);
 /* Adds adapters without values. any_rank: the rank may exceed the sides of a layer. The original weights are kept
  * separately until the adapters are accepted (adapt.c). */

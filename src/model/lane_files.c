@@ -11,7 +11,7 @@
 
 enum { FORMAT_VERSION = 1, NAME = 32 };
 static const char format_name[] = "bochner.session";
-static const uint64_t MAX_TOKENS = UINT64_C(1) << 56; /* leaves room to count further tokens */
+static const uint64_t MAX_TOKENS = UINT64_C(1) << 56; /* further tokens can still be counted */
 
 typedef char layer_name[NAME];
 
@@ -48,12 +48,12 @@ void bo_lanes_host_free(const bo_lanes *lanes, char *host)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* The states as they are written. Layers that keep every key have room for the tokens that were read, not for the whole
- * capacity of the lane. */
+/* The states in the format of the file. Layers that keep every key have the capacity for the tokens read so far, not
+ * the whole capacity of the lane. */
 typedef struct written_states {
     const bo_lanes *lanes;
     uint64_t tokens;
-    bo_sized_attentions attentions; /* of this capacity; empty if it is that of the lanes */
+    bo_sized_attentions attentions; /* attentions of this capacity; empty if it equals the capacity of the lanes */
     size_t capacity;                /* 0: states have a fixed size */
     char *smaller;                  /* the states of that capacity */
     char *block;                    /* of the capacity of the lanes, in memory of the host */
@@ -92,7 +92,7 @@ static bo_status shrink_states(bo_context *context, written_states *w)
     return BO_OK;
 }
 
-/* Mixers without attention do not notice that their numbers overflow. A state with such numbers could not be read. */
+/* Mixers without attention do not detect overflow. A state with NaN or infinity could not be loaded. */
 static bo_status check_numbers(bo_context *context, const bo_lanes *lanes, const char *block)
 {
     const bo_kernels *kernels = bo_context_kernels(context);
@@ -100,8 +100,8 @@ static bo_status check_numbers(bo_context *context, const bo_lanes *lanes, const
         const void *state = block + lanes->lane.offsets[i];
         if (!lanes->attentions.all[i] && !kernels->finite(bo_lanes_layer_bytes(lanes, i) / sizeof(float), state))
             return bo_fail(context, BO_NUMERIC,
-                           "session: layer %zu: the state holds a number that is not finite: the numbers of the model "
-                           "overflowed; start again, from a state before that or with another text",
+                           "session: layer %zu: the state contains a NaN or infinity: the activations of the model "
+                           "overflowed; restart from an earlier state or with another text",
                            i);
     }
     return BO_OK;
@@ -235,14 +235,14 @@ static bo_status check_model(bo_context *context, const bo_tensors *file, const 
     const char *path = bo_tensors_path(file), *storage = bo_tensors_meta(file, "storage");
     const char *current = bo_storage_name(bo_model_storage(lanes->model));
     if (storage && strcmp(storage, current) != 0)
-        return bo_fail(
-            context, BO_INVALID,
-            "%s: the state was made with weights stored as %.20s, but here they are %s: load the model in that "
-            "storage (`storage` of bo_model_load_desc; in the program, --weights %.20s), or read the text again",
-            path, storage, current, storage);
+        return bo_fail(context, BO_INVALID,
+                       "%s: the state was created with weights stored as %.20s, but the weights of this model are "
+                       "stored as %s: load the model in that storage (`storage` of bo_model_load_desc; in the program, "
+                       "--weights %.20s), or read the text again",
+                       path, storage, current, storage);
     return bo_fail(context, BO_INVALID,
-                   "%s: the state was made with other weights: %sby another training, or before the model was trained "
-                   "further; read the text again",
+                   "%s: the state was created with other weights: %sby another training run, or before further "
+                   "training; read the text again",
                    path, storage ? "" : "in another storage (in the program, --weights), ");
 }
 
@@ -273,7 +273,7 @@ static bo_status read_layer(bo_context *context, const bo_tensors *file, size_t 
     return format_error(context, status, file, layer);
 }
 
-/* Reads the state of a mixer without attention: finite numbers. */
+/* Reads the state of a mixer without attention. All numbers must be finite. */
 static bo_status read_numbers(bo_context *context, const bo_tensors *file, const bo_lanes *lanes, size_t layer,
                               void *state)
 {
@@ -284,8 +284,8 @@ static bo_status read_numbers(bo_context *context, const bo_tensors *file, const
     BO_TRY(bo_tensors_require(context, file, name, BO_U8, 1, &bytes, &tensor));
     memcpy(state, tensor->data, bytes);
     if (bo_context_kernels(context)->finite(bytes / sizeof(float), state)) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: layer %zu: the state holds a number that is not finite",
-                   bo_tensors_path(file), layer);
+    return bo_fail(context, BO_FORMAT, "%s: layer %zu: the state contains a NaN or infinity", bo_tensors_path(file),
+                   layer);
 }
 
 static bo_status read_layers(bo_context *context, const bo_tensors *file, const bo_lanes *lanes, uint64_t tokens,
@@ -315,8 +315,8 @@ static bo_status read_states(bo_context *context, const bo_tensors *file, const 
     return status;
 }
 
-/* Reads a state into a block of memory of the host, which is filled with zeros, and finds its logits; without a
- * block, only whether it was made by the model. */
+/* Reads a state into a zeroed block of host memory and finds its logits. Without a block, only checks that the model
+ * created the state. */
 static bo_status read_file(bo_context *context, const bo_tensors *file, const bo_lanes *lanes, header *head,
                            char *block, const bo_file_tensor **logits)
 {
@@ -331,12 +331,11 @@ static bo_status read_file(bo_context *context, const bo_tensors *file, const bo
     BO_TRY(read_states(context, file, lanes, head, block));
     if (bo_tensors_find(file, "logits")) BO_TRY(bo_tensors_require(context, file, "logits", BO_F32, 1, &vocab, logits));
     if (*logits && !bo_context_kernels(context)->finite(vocab, (*logits)->data))
-        return bo_fail(context, BO_FORMAT, "%s: the logits hold a number that is not finite", bo_tensors_path(file));
+        return bo_fail(context, BO_FORMAT, "%s: the logits contain a NaN or infinity", bo_tensors_path(file));
     return BO_OK;
 }
 
-/* Returns memory of the host for a state, filled with zeros: the block of the lane if it is empty, otherwise new
- * memory. */
+/* Returns zeroed host memory for a state: the block of an empty lane, otherwise new memory. */
 static char *begin_load(bo_context *context, const bo_lanes *lanes, const bo_lane *lane)
 {
     if (lane->tokens || !lane->block || bo_device_is_gpu(bo_lanes_device(lanes))) return allocate_host(context, lanes);
@@ -344,7 +343,7 @@ static char *begin_load(bo_context *context, const bo_lanes *lanes, const bo_lan
     return lane->block;
 }
 
-/* Finds the block of a state that was read: its memory, or on a GPU a copy. */
+/* Returns the block of a loaded state: its memory, or a copy on the GPU. */
 static bo_status to_block(bo_context *context, const bo_lanes *lanes, const bo_lane *lane, char *host, char **block)
 {
     *block = host;

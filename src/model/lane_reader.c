@@ -160,7 +160,7 @@ static bo_status check_step(bo_context *context, const bo_lanes *lanes, const st
     return BO_OK;
 }
 
-/* What may fail for lack of memory comes before the first run changes a state. */
+/* All allocations come before the first run that changes a state. */
 static bo_status prepare_step(bo_context *context, bo_lanes *lanes, size_t active)
 {
     bo_model_graph *graph;
@@ -216,7 +216,7 @@ bo_status bo_lanes_step_greedy(bo_context *context, bo_lanes *lanes, size_t acti
 
 /* ---- many tokens in one lane ------------------------------------------------------------------------------------- */
 
-/* Logits of every token take a lot of memory, so fewer tokens are read at a time. */
+/* The logits of every token need much memory, so fewer tokens are read at a time. */
 enum { MAX_LOGITS = 64 };
 
 static size_t next_block(const bo_lanes *lanes, const bo_lane_reading *r)
@@ -286,7 +286,7 @@ bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane
     return BO_OK;
 }
 
-/* After a failure the lane is empty, and the others do not change. */
+/* After a failure the lane is empty. Other lanes do not change. */
 static bo_status read_alone(bo_context *context, bo_lanes *lanes, size_t lane, const bo_lane_reading *r)
 {
     BO_TRY(bo_lanes_check_lane(context, lanes, lane));

@@ -1,7 +1,6 @@
-/* Reading sources into states: what the lanes of a translator attend to. Sources are packed one after the other, as
- * many at
- * a time as fit into a few hundred rows, and pass through the encoder into the states of the decoder's cross
- * attention. The remaining rows of a graph are filler, which is read into separate states. */
+/* Reads sources into the states that the lanes of a translator attend to. Sources are packed into graphs of up to a few
+ * hundred rows and pass through the encoder into the states of the decoder's cross attention. The remaining rows of a
+ * graph are filler, which is read into separate states. */
 #include "../text/packs.h"
 #include <assert.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Lanes: sequences of one model with states. Their memory, their graphs, and replacing lanes by others. */
+/* Lanes: sequences of one model with states. Memory, graphs, and copies between lanes. */
 #include <string.h>
 #include "enums.h"
 #include "../attention/attention.h"
@@ -64,7 +64,7 @@ static bo_status place_states(bo_context *context, const bo_lanes *lanes,
     return BO_OK;
 }
 
-/* States are in memory of the backend, summaries in that of the host. */
+/* States are in backend memory, summaries in host memory. */
 static void release_blocks(const bo_lanes *lanes, bo_lane_blocks *blocks)
 {
     if (blocks->offsets)
@@ -274,7 +274,7 @@ bo_status bo_lanes_measure(bo_context *context, const bo_model *model, const bo_
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
-/* Makes a graph without memory. */
+/* Creates a graph without memory. */
 static bo_status plan_graph(bo_context *context, const bo_lanes *lanes, bo_lanes_result result, size_t count,
                             size_t tokens, bo_model_graph *out)
 {
@@ -366,8 +366,8 @@ static bo_status copy_block(bo_context *context, bo_lanes *lanes, const char *fr
     return bo_buffer_copy(context, bo_lanes_device(lanes), lanes->all[to].block, from, lanes->lane.bytes);
 }
 
-/* The first lane that continues an old lane takes its block. Further ones copy it into unused blocks. The remaining
- * blocks go to the inactive lanes. */
+/* The first lane that continues an old lane takes its block. Further ones copy it into unused blocks. Inactive lanes
+ * get the remaining blocks. */
 static bo_status choose(bo_context *context, bo_lanes *lanes, size_t active, const size_t *from)
 {
     bo_status status = BO_OK;

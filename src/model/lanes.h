@@ -1,5 +1,5 @@
 /* Internals of lanes: sequences of one model that are read with states, and the sources that a translator's lanes
- * attend to. This is the only code that reads with states: a session is one lane (session.h). */
+ * attend to. This is the only code that reads with states. A session is one lane (session.h). */
 #ifndef BO_MODEL_LANES_H
 #define BO_MODEL_LANES_H
 
@@ -41,14 +41,14 @@ bo_status bo_lanes_create(bo_context *context, const bo_model *model, const bo_l
  */
 void bo_lanes_destroy(bo_lanes *lanes);
 
-/** Returns the memory of one lane, including the state of its source, which lanes of the same source share.
+/** Returns the memory of one lane, including the state of its source, shared by the lanes of a source.
  *
  * @param lanes   the lanes
  * @return the number of bytes
  */
 size_t bo_lanes_state_bytes(const bo_lanes *lanes);
 
-/** Resets all lanes to an empty sequence. Their sources stay.
+/** Resets all lanes to an empty sequence. Keeps their sources.
  *
  * @param context         the context
  * @param[in,out] lanes   the lanes
@@ -94,7 +94,7 @@ bo_status bo_lanes_step(bo_context *context, bo_lanes *lanes, size_t active, con
  */
 bo_status bo_lanes_step_greedy(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids, int32_t *next);
 
-/** Resets one lane to an empty sequence. Its source stays.
+/** Resets one lane to an empty sequence. Keeps its source.
  *
  * @param context         the context
  * @param[in,out] lanes   the lanes
@@ -121,7 +121,7 @@ uint64_t bo_lanes_tokens(const bo_lanes *lanes, size_t lane);
  * @param ids             the tokens
  * @param count           the number of tokens, at least 1
  * @param[out] logits     `vocab` numbers for the next token; or NULL
- * @return BO_OK; BO_INVALID if a token is not in the vocabulary or the lane has no room
+ * @return BO_OK; BO_INVALID if a token is not in the vocabulary or exceeds the capacity of the lane
  */
 bo_status bo_lanes_feed(bo_context *context, bo_lanes *lanes, size_t lane, const int32_t *ids, size_t count,
                         float *logits);
@@ -205,8 +205,8 @@ typedef enum bo_lanes_result {
 } bo_lanes_result;
 
 /* A graph over a number of lanes that read the same number of tokens each; SOURCES: over `lanes` rows of queries and
- * `tokens` rows
- * of sources; POOLED: over lanes that read `tokens` tokens together. Graphs are made when they are first needed. */
+ * `tokens` rows of sources; POOLED: over lanes that read `tokens` tokens together. Graphs are created when first
+ * needed. */
 typedef struct bo_lanes_graph {
     bo_lanes_result result;
     size_t lanes, tokens;
@@ -214,8 +214,8 @@ typedef struct bo_lanes_graph {
     struct bo_lanes_graph *next;
 } bo_lanes_graph;
 
-/* States that belong together, in blocks of equal size. Blocks, and the states within them, are aligned to 64 bytes.
- * Sources have one piece of memory; each lane has its own. */
+/* Blocks of states, all of equal size. Blocks, and the states within them, are aligned to 64 bytes. All sources share
+ * one allocation. Each lane has a separate one. */
 typedef struct bo_lane_blocks {
     char *memory;
     size_t count;    /* number of blocks with memory */
@@ -223,11 +223,11 @@ typedef struct bo_lane_blocks {
     size_t *offsets; /* offset of each layer's state in a block */
 } bo_lane_blocks;
 
-/* A lane that has read nothing may have no block (NULL). */
+/* An empty lane may have no block (NULL). */
 typedef struct bo_lane {
     char *block;
-    uint64_t tokens; /* that it has read */
-    size_t source;   /* that it attends to */
+    uint64_t tokens; /* number of tokens read */
+    size_t source;   /* index of its source */
 } bo_lane;
 
 /* Invariant: the states in the block of a lane have read its tokens. This does not hold if `broken`: a run was
@@ -236,7 +236,7 @@ struct bo_lanes {
     const bo_model *model;
     bo_lanes_desc desc; /* with defaults filled in */
     size_t chunk;       /* maximum tokens of a block */
-    bool is_session;    /* errors speak of a session */
+    bool is_session;    /* messages say "session" */
     bo_sized_attentions attentions;
     bo_lane_blocks lane;
     /* states of cross attention, or a summary of `width` floats; includes blocks for filler */
@@ -258,15 +258,15 @@ struct bo_lanes {
 size_t bo_lanes_size_below(size_t rows); /* the largest size ≤ rows */
 size_t bo_lanes_size_above(size_t rows); /* the smallest size ≥ rows */
 /* Tokens of one lane are read in blocks of `chunk` and of the numbers 2^i and 3 · 2^i below it, so that any number of
- * tokens needs
- * few graphs, and few blocks: each reads all weights. Returns the largest block of at most this number of tokens. */
+ * tokens needs few graphs and few blocks. Each block reads all weights. Returns the largest block of at most this
+ * number of tokens. */
 size_t bo_lanes_block_below(const bo_lanes *lanes, size_t tokens);
 
-/* Creates lanes without limits of the descriptor and the task. chunk 0: the default. */
+/* Creates lanes without checks of the limits of the descriptor and of the task. chunk 0: the default. */
 bo_status bo_lanes_build(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t chunk,
                          bool is_session, bo_lanes **out);
-/* Computes the bytes of the states of a lane as long as its capacity, including its share of a source that all lanes
- * attend to. Allocates no states. */
+/* Computes the bytes of the states of a full lane, including its share of a source that all lanes attend to. Allocates
+ * no states. */
 bo_status bo_lanes_measure(bo_context *context, const bo_model *model, const bo_lanes_desc *desc, size_t *bytes);
 /* Computes the bytes of all graphs that compute this result in blocks of at most `chunk` tokens; chunk 0: in steps of
  * any number of the lanes. Allocates none. */
@@ -278,7 +278,7 @@ bo_status bo_lanes_graph_for(bo_context *context, bo_lanes *lanes, bo_lanes_resu
 
 /* Replaces the memory of blocks by memory for `count` blocks. */
 bo_status bo_lanes_allocate(bo_context *context, const bo_lanes *lanes, size_t count, bo_lane_blocks *blocks);
-/* Allocates the memory of a lane, which otherwise happens when it reads its first token. */
+/* Allocates the memory of a lane before it reads its first token. */
 bo_status bo_lanes_reserve(bo_context *context, bo_lanes *lanes, size_t lane);
 /* Frees the memory of a lane, which becomes empty. */
 void bo_lanes_release(bo_lanes *lanes, size_t lane);
@@ -309,7 +309,7 @@ typedef struct bo_lane_reading {
     float *out;
 } bo_lane_reading;
 
-/* Checks that the lanes are not broken, that the lane has room for the tokens, and that these are ids. */
+/* Checks that the lanes are not broken, that the tokens fit into the capacity, and that they are valid ids. */
 bo_status bo_lanes_check_reading(bo_context *context, const bo_lanes *lanes, size_t lane,
                                  const bo_lane_reading *reading);
 /* A run of a graph: lanes first … first + lanes - 1 read `tokens` tokens each. */
@@ -320,18 +320,17 @@ typedef struct bo_lane_run {
     bool isolate; /* as in bo_graph_pass */
 } bo_lane_run;
 
-/* Runs the graph, which is made if necessary, without checks. The lanes must have blocks. */
+/* Runs the graph without checks, and creates it if necessary. The lanes must have blocks. */
 bo_status bo_lanes_run(bo_context *context, bo_lanes *lanes, const bo_lane_run *run, bo_model_graph **out);
 
-/* Reads tokens in one lane. What may fail for lack of memory comes first; after a later failure the lanes are
- * broken. */
+/* Reads tokens in one lane. Allocations come first. After a later failure the lanes are broken. */
 bo_status bo_lanes_read_tokens(bo_context *context, bo_lanes *lanes, size_t lane, const bo_lane_reading *reading);
-/* As bo_lanes_step(), but if the numbers of a lane are not finite, only its logits are NaN (bo_graph_pass). */
+/* As bo_lanes_step(), but NaN or infinity in a lane makes only its own logits NaN (bo_graph_pass). */
 bo_status bo_lanes_step_isolated(bo_context *context, bo_lanes *lanes, size_t active, const int32_t *ids,
                                  float *logits);
 /* The maximum number of tokens that a lane with this capacity can read. */
 uint64_t bo_lanes_max_tokens(const bo_model *model, size_t capacity);
-/* Fails, with the limit and its reason, if a lane cannot read this many tokens more. */
+/* Fails with the limit and its reason if a lane cannot read this many more tokens. */
 bo_status bo_lanes_check_fits(bo_context *context, const bo_lanes *lanes, size_t lane, size_t count);
 
 /* ---- lane_files.c: saved states ---------------------------------------------------------------------------------- */
@@ -347,9 +346,8 @@ bo_status bo_lanes_peek(bo_context *context, const bo_tensors *file, uint64_t *t
 /* Computes the hashes that saved states contain: of a session each time, of lanes once, as their weights do not
  * change. */
 bo_status bo_lanes_hash(bo_context *context, bo_lanes *lanes);
-/* Checks that a saved state was made by the model of the lanes; states: and that bo_lanes_load_memory would accept
- * it: it fits, and
- * all its numbers are finite. May be called from other threads, with their own contexts, after bo_lanes_hash. */
+/* Checks that the model of the lanes created a saved state. states: also checks that bo_lanes_load_memory would accept
+ * it: it fits and all its numbers are finite. After bo_lanes_hash, other threads may call it with separate contexts. */
 bo_status bo_lanes_validate(bo_context *context, const bo_lanes *lanes, bool states, const void *bytes, size_t size);
 /* The states of a lane in memory of the host: its block, or on a GPU a copy of it. */
 bo_status bo_lanes_host(bo_context *context, const bo_lanes *lanes, size_t lane, char **out);

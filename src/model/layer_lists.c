@@ -9,7 +9,7 @@
 static const char BLOCK[] = "block-";
 enum { MAX_NAME = 512 }; /* bytes of a target of adapters */
 
-/* Reads "block-N". Returns what follows; NULL: the text is something else. */
+/* Reads "block-N". Returns the text after it. NULL: no match. */
 static const char *read_block(const char *text, size_t *index)
 {
     char *end;
@@ -86,7 +86,7 @@ bo_status bo_layers_list(bo_context *context, const char *where, const char *lis
 
 /* ---- lists of weights -------------------------------------------------------------------------------------------- */
 
-/* True if a name begins with the part of a layer: "self_attn.q_proj". */
+/* True if a name starts with the part of a layer: "self_attn.q_proj". */
 static bool names_part(const char *rest, size_t length)
 {
     static const char *const parts[] = {"self_attn", "mixer", "encoder_attn", "mlp"};

@@ -1,5 +1,5 @@
-/* The tensors of families of pretrained models: names, and weights that share a tensor. Names of Bochner are those of
- * Llama, so that only the differences are listed. */
+/* The tensors of families of pretrained models: names, and weights that share a tensor. Bochner uses the names of
+ * Llama, so only differences are listed. */
 #include <stdio.h>
 #include <string.h>
 #include "families.h"
@@ -7,9 +7,9 @@
 /* How weights share a tensor. */
 typedef enum sharing {
     ALONE,
-    QKV,      /* q, k and v below each other */
-    QKV_HEAD, /* q, k and v of each head below each other, head by head */
-    GATE_UP   /* gate and up projection below each other */
+    QKV,      /* q, k and v stacked */
+    QKV_HEAD, /* q, k and v of each head stacked, head by head */
+    GATE_UP   /* gate and up projection stacked */
 } sharing;
 
 typedef struct name {

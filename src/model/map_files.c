@@ -82,7 +82,7 @@ static bool alike(const bo_attention_desc *a, const bo_attention_desc *b)
            a->proposal == b->proposal && bo_maps_alike(&a->features, &b->features);
 }
 
-/* Returns the place of the same layer of the same part in the other model, or that model's END. */
+/* Returns the place of the same layer of the same part in the other model, or END. */
 static size_t counterpart(const bo_model *model, size_t place, const bo_model *from)
 {
     const bo_model_part part = bo_model_part_of(&model->desc, place);

@@ -22,8 +22,8 @@ static size_t rounded(size_t size, size_t to)
     return (size + to - 1) / to * to;
 }
 
-/* The default gives as many trained parameters as an MLP of 4 widths: 8 width². Random features, of which only the
- * readout is trained, have half as many. */
+/* The default gives as many trained parameters as an MLP of 4 widths: 8 width². Random features have half as many,
+ * because only the readout is trained. */
 static size_t default_hidden(const bo_model_desc *d, const bo_block *b)
 {
     size_t root = 1;
@@ -52,8 +52,8 @@ static bo_status resolve_features(bo_context *context, size_t max_hidden, const 
     if (f->kernel == BO_KERNEL_CUSTOM || f->custom)
         REFUSE("MLP kernel custom is not supported in a model: a callback cannot be saved in a file");
     if (f->length_scales || f->sample || f->sampling != BO_SAMPLING_DRAWN)
-        REFUSE(
-            "mlp_features must not have length_scales, a sample or a sampling: the features of an MLP stay as sampled");
+        REFUSE("mlp_features must not have length_scales, a sample or a sampling: the features of an MLP are fixed "
+               "after sampling");
     if (f->dim && f->dim != d->width)
         REFUSE("mlp_features.dim must be width = %zu (or 0), found %zu", d->width, f->dim);
     if (f->features && b->hidden && f->features != b->hidden)

@@ -24,7 +24,7 @@ void bo_attentions_destroy(bo_attention **attentions, const bo_model_desc *desc)
     bo_free(attentions);
 }
 
-/* Creates an attention with the given capacity; 0: that of the descriptor. */
+/* Creates an attention with the given capacity; 0: the capacity in the descriptor. */
 static bo_status create_attention(bo_context *context, const bo_attention_desc *desc, size_t place, size_t capacity,
                                   bo_attention **out)
 {

@@ -16,12 +16,12 @@ typedef struct bo_adapter {
     char *base;      /* directory of the base; NULL: unknown */
     uint64_t digest; /* digest of the base's weights */
     float *whole;    /* original values of the layers that are trained in full, weight after weight; NULL: none */
-    /* weights with the adapters, if they are merged into those of the model; NULL: the model's weights have the
+    /* weights with the adapters, if these are merged into the model's weights; NULL: the model's weights have the
      * adapters */
     bo_weights *aside;
 } bo_adapter;
 
-/* The names and layout of the members and weights of a directory (families.h), those of Bochner first. */
+/* The format of a model directory: names and layout of its members and weights (families.h). */
 typedef enum bo_family {
     BO_FAMILY_BOCHNER = 0,
     BO_FAMILY_LLAMA,
@@ -45,13 +45,12 @@ typedef enum bo_family {
 
 typedef char bo_activation_name[48];
 
-/* Invariants: `desc` is owned, has no zero left that means a default, and creates the same model again; attentions[i]
- * is that of
- * place i, with its own seed, or NULL if the place has none; weights have memory. A model of the task `predict` has a
+/* Invariants: `desc` is owned, has all defaults filled in, and creates the same model again; attentions[i] is the
+ * attention of place i, with a separate seed, or NULL; weights have memory. A model of the task `predict` has a
  * network, and no layers in `desc`. */
 struct bo_model {
     bo_model_desc desc;
-    bo_family family; /* that of the directory that the model was loaded from: preferred when it is saved */
+    bo_family family; /* family of the directory that the model was loaded from; preferred when it is saved */
     const bo_tokenizer *tokenizer;
     bo_tokenizer *owned; /* the tokenizer if bo_model_load created it, else NULL */
     bo_weights *weights;
@@ -62,10 +61,10 @@ struct bo_model {
     bo_network **mlp_layers;         /* lists of layers in the place of MLPs, by place; NULL entries: another MLP */
     bo_activation_name *activations; /* bo_model_activations() entries */
     bo_specials specials;            /* special tokens, and the files that name them */
-    bo_model_facts facts;            /* those of the above (bo_model_refresh) */
+    bo_model_facts facts;            /* facts about the members above (bo_model_refresh) */
 };
 
-/* Determines the facts anew, after weights, their storage or special tokens have changed. */
+/* Recomputes the facts after weights, their storage or special tokens have changed. */
 void bo_model_refresh(bo_model *model);
 /* Members of the facts. */
 bo_storage bo_model_storage(const bo_model *model);
@@ -102,19 +101,19 @@ struct bo_model_graph_desc {
     bo_value *stream;                /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bo_attention_values *values;     /* array for the values inside attention, one per layer, which are kept; or NULL */
     bool bfloat16;                   /* see bo_graph_compile_desc */
-    bo_attention *const *attentions; /* one per layer, with the same parameters; NULL: those of the model */
+    bo_attention *const *attentions; /* one per layer, with the same parameters; NULL: the model's attentions */
     /* For tasks with examples (packs.h): rows and max_sequences refer to the stream of the pack, the following to the
      * rest. */
     size_t examples; /* CLASSIFY, MATCH: maximum labels; SOURCE: maximum texts; PREDICT: examples per run, or nodes */
     size_t source_rows;   /* TRANSLATE: rows of the source */
     size_t source_tokens; /* TRANSLATE: tokens per source if the pass has no lengths; 0: source_rows */
-    /* TRANSLATE; SOURCE: rows are those of the sources, and the pass has one sequence of one row per source */
+    /* TRANSLATE; SOURCE: the rows of the sources; the pass has one sequence of one row per source */
     bo_model_half half;
     double smoothing; /* label smoothing of labels and targets */
-    /* A linearized model: what the loss compares with the teacher (teacher.h); requires loss */
+    /* linearized models: the part that the loss compares with the teacher (teacher.h); requires loss */
     bo_imitation imitate;
-    double share;  /* LOGITS: share of the teacher's distribution in the loss; the rest is that of the targets */
-    size_t scored; /* LOGITS: number of rows whose loss is computed, those of `chosen`; 0: all rows */
+    double share;  /* LOGITS: share of the teacher's distribution in the loss; the targets have the rest */
+    size_t scored; /* LOGITS: number of rows in `chosen` whose loss is computed; 0: all rows */
     /* PREDICT, which has examples instead of rows: */
     const bo_examples *data; /* nodes and edges of a graph. NULL: one node */
     bool before;             /* the outputs are the inputs of the last layer */
@@ -126,7 +125,7 @@ typedef struct bo_teacher bo_teacher;
 
 struct bo_model_graph {
     bo_graph *graph;                /* planned, not yet allocated */
-    bo_teacher *teacher;            /* NULL: nothing is imitated */
+    bo_teacher *teacher;            /* NULL: no imitation */
     bo_value taught;                /* LOGITS: the teacher's residual stream before the final norm */
     bo_value tokens, targets;       /* int32, rows x 1; targets with a loss; PREDICT: only targets, of its loss */
     bo_value positions;             /* int32, rows x 1; 0: the model has none */
@@ -150,48 +149,47 @@ bo_status bo_model_graph_create(bo_context *context, const bo_model *model, cons
                                 bo_model_graph *out);
 void bo_model_graph_destroy(bo_model_graph *graph);
 
-/* The data of a run: a pack, or (PREDICT) rows of examples, as many as the graph was made for. */
+/* The data of a run: a pack, or (PREDICT) rows of examples. Their number is that of the graph. */
 typedef struct bo_model_batch {
     const bo_text_pack *packed;
     const bo_examples *examples;
     const size_t *rows;
 } bo_model_batch;
-/* Writes a batch into the inputs of a graph made for its sizes, and its sequences into the pass. A pack without
- * sequences leaves those of the pass. */
+/* Writes a batch into the inputs of a graph of its size, and its sequences into the pass. A pack without sequences
+ * leaves the sequences of the pass unchanged. */
 bo_status bo_model_graph_fill(bo_context *context, const bo_model *model, bo_model_graph *graph,
                               const bo_model_batch *batch, bo_graph_pass *pass);
-/* The same, then runs the graph, and reads a value. */
+/* Likewise, then runs the graph and reads a value. */
 bo_status bo_model_graph_compute(bo_context *context, const bo_model *model, bo_model_graph *graph,
                                  const bo_model_batch *batch, bo_value value, float *out);
 
-/* Writes the files that bo_model_save writes, under the names of the files of the directory. Training writes the same
- * files into checkpoints. */
+/* Writes the files of bo_model_save into a directory. Training writes the same files into checkpoints. */
 bo_status bo_model_write(bo_context *context, const bo_model *model, const char *directory);
-/* Overwrites weights (and frequencies that were sampled from data) with those of a directory written for the same
+/* Overwrites weights (and data-dependent frequencies) with the contents of a directory that was written for the same
  * descriptor. */
 bo_status bo_model_read(bo_context *context, bo_model *model, const char *directory);
-/* The state of a layer: its size in bytes, and that size rounded up to a multiple of 64. */
+/* Return the size of a layer's state in bytes, and its stride: the size rounded up to a multiple of 64. */
 size_t bo_layer_state_bytes(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
 size_t bo_layer_state_stride(const bo_model_desc *desc, size_t layer, const bo_attention *attention);
-/* States are in memory of the backend of the model, and have the same bytes on every backend. It is filled with zeros
- * when it is allocated; on the CPU its pages are taken when they are written (bo_alloc_sparse), and `zero`, for all of
- * it, returns them. */
+/* States are in the memory of the model's backend and have the same bytes on every backend. Allocated memory is filled
+ * with zeros. On the CPU, pages are committed when they are first written (bo_alloc_sparse), and `zero` of the whole
+ * memory releases them. */
 void *bo_layer_states_allocate(bo_context *context, const bo_model *model, size_t count, size_t bytes,
                                const char *what);
 bo_status bo_layer_states_zero(bo_context *context, const bo_model *model, void *memory, size_t bytes);
 void bo_layer_states_release(const bo_model *model, void *memory);
-/* Makes a state empty: that of a layer (attention NULL: its mixer is not attention), or of another attention. */
+/* Initialize an empty state: of a layer (attention NULL: its mixer is not attention), or of an attention. */
 bo_status bo_layer_state_begin(bo_context *context, const bo_model *model, size_t layer, const bo_attention *attention,
                                void *state);
 bo_status bo_attention_state_begin(bo_context *context, const bo_model *model, const bo_attention *attention,
                                    void *state);
-/* The same for a state of a layer in memory that is filled with zeros. */
+/* Likewise for a layer's state in zeroed memory. */
 bo_status bo_layer_state_start(bo_context *context, const bo_model *model, const bo_attention *attention, void *state);
-/* Checks that bo_model_adapt would accept these adapters, without making them; the model is unchanged. */
+/* Checks that bo_model_adapt would accept these adapters. The model is unchanged. */
 bo_status bo_model_try_adapters(bo_context *context, bo_model *model, const bo_lora_desc *desc);
-/* Forgets the adapters of a merged model, which stay in its weights; no effect without adapters. */
+/* Removes the adapter data of a merged model. The merged weights are kept. No effect without adapters. */
 void bo_model_drop_adapters(bo_model *model);
-/* Freezes the weights of a linearized model that its original has too. */
+/* Freezes the weights that a linearized model shares with its original. */
 bo_status bo_model_freeze_original(bo_context *context, bo_model *model);
 /* Fails if one of those weights is trained. */
 bo_status bo_model_check_fixed(bo_context *context, const bo_model *model);
@@ -205,23 +203,23 @@ bo_status bo_model_unmerge(bo_context *context, bo_model *model);
 
 /* ---- activations and norms of weights ---------------------------------------------------------------------------- */
 
-/* The number of places where bo_model_probe measures activations (bo_model_activation). */
+/* Returns the number of places where bo_model_probe measures activations (bo_model_activation). */
 size_t bo_model_activations(const bo_model *model);
 /* Runs one sequence of 1 to `context` tokens of a language model. sizes: one number per place, the mean absolute value
- * over tokens and columns; for a layer, that of its contribution to the residual stream. */
+ * over tokens and columns; for a layer, of its contribution to the residual stream. */
 bo_status bo_model_probe(bo_context *context, const bo_model *model, const int32_t *tokens, size_t count,
                          double *sizes);
-/* Computes the spectral norm |s (W - minus)|₂ to a tenth of a percent. W is the weight as a matrix whose columns are
- * its last extent, s its factor in the parametrization. minus: a matrix of the same shape; NULL: none. */
+/* Computes the spectral norm |s (W - minus)|₂ with a relative error of 0.1%. W is the weight as a matrix whose columns
+ * are its last extent, s its factor in the parametrization. minus: a matrix of the same shape; NULL: none. */
 bo_status bo_model_spectral_norm(bo_context *context, const bo_model *model, const char *name, const float *minus,
                                  double *out);
 
 /* ---- linearized models ------------------------------------------------------------------------------------------- */
 
-/* Measures how well attention imitates its teacher on a corpus of at least one window (BO_IMITATION_ATTENTION).
+/* Measures the error of attention relative to its teacher on a corpus of at least one window (BO_IMITATION_ATTENTION).
  * context_tokens: tokens per window; 0: the context of the model. max_tokens: maximum number of tokens, at least one
- * window is used; 0: all. errors: per layer, the relative squared error of what attention adds to the residual stream;
- * NAN: the layer is not linearized. */
+ * window is used; 0: all. errors: per layer, the relative squared error of the attention output that is added to the
+ * residual stream; NAN: the layer is not linearized. */
 bo_status bo_model_imitation(bo_context *context, const bo_model *model, const bo_corpus *corpus, size_t context_tokens,
                              uint64_t max_tokens, double *errors);
 

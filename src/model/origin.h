@@ -11,19 +11,19 @@
 
 /* The origin of a model: a directory, or one file that contains all of it. */
 typedef struct bo_origin {
-    const char *name;        /* path of the directory or file */
-    const char *config;      /* name of its configuration: that of earlier versions for networks, or config.json */
-    const char *config_path; /* file of the directory */
-    const bo_tensors *image; /* NULL: a directory */
+    const char *name;   /* path of the directory or file */
+    const char *config; /* name of the configuration file: config.json, or for networks the name of earlier versions */
+    const char *config_path;       /* file of the directory */
+    const bo_tensors *image;       /* NULL: a directory */
     const bo_custom_layer *custom; /* custom layers of the caller */
     size_t custom_count;
     bo_storage storage; /* of the matrices of the model */
 } bo_origin;
 
-/* The text of a configuration, and the checksum of that of a directory. */
+/* The text of a configuration, and its checksum if it is in a directory. */
 typedef struct bo_config_text {
     const char *text;
-    char *owned; /* that of a directory; freed by the caller */
+    char *owned; /* of a directory; freed by the caller */
     size_t length;
     char sum[BO_CHECKSUM_TEXT];
     bool network; /* it describes a network */

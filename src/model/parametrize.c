@@ -46,7 +46,7 @@ static bo_status widen_block(bo_context *context, size_t from, size_t to, bo_blo
     b->key_heads = widen_key_heads(&before, b->heads);
     b->hidden = widen_hidden(&before, (double)to / (double)from);
     b->attention.heads = b->attention.key_heads = b->cross_attention.key_heads = b->replaced.key_heads = 0;
-    if (b->cross_attention.heads) b->cross_attention.heads = b->heads; /* marks cross attention as given */
+    if (b->cross_attention.heads) b->cross_attention.heads = b->heads; /* marks cross attention as set */
     if (b->replaced.heads) b->replaced.heads = b->heads;
     b->mlp_features.dim = b->mlp_features.features = 0;
     return b->layers ? widen_layers(context, (double)to / (double)from, b) : BO_OK;

@@ -144,7 +144,8 @@ static void name_subject(const bo_model *model, const bo_profile_desc *options, 
                  things[d->task], data->tokens);
 }
 
-/* Training also updates weights without gradients (running means of batch norm), so those of a network are restored. */
+/* Training also updates weights without gradients (running means of batch norm), so the weights of a network are
+ * restored. */
 static bo_status measure(bo_context *context, bo_model *model, const bo_profile_desc *options, const drawn *data,
                          bo_model_graph *graph, bo_profile **out)
 {

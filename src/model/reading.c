@@ -31,7 +31,7 @@ static void shape_of(const bo_weight *weight, const bo_weight_place *at, size_t 
     shape[1] = at->rows;
 }
 
-/* ---- what does not fit ------------------------------------------------------------------------------------------- */
+/* ---- problems ---------------------------------------------------------------------------------------------------- */
 
 /* A list of tensors that do not fit the configuration, for one message. */
 typedef struct problems {
@@ -41,7 +41,7 @@ typedef struct problems {
 
 enum { MAX_PROBLEMS = 20, NAME = 100 };
 
-/* Adds a line if there is room for it. */
+/* Adds a line if it fits. */
 static void add_problem(problems *c, const char *tensor, const char *problem)
 {
     char line[2 * NAME + 80];
@@ -160,8 +160,8 @@ typedef struct block {
     float *out;
 } block;
 
-/* Half precision without branches, so that the loop is vectorized: the exponent of a half is 112 less, and the largest
- * exponent stands for infinity and NaN. */
+/* Half precision without branches, so that the loop is vectorized. The exponent bias differs by 112, and the largest
+ * exponent means infinity or NaN. */
 static void widen_halves(size_t count, const uint16_t *halves, float *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -195,7 +195,7 @@ static size_t row_in_file(const bo_weight_place *at, size_t row)
 
 enum { STRIP = BO_SIZE(16, 4) }; /* rows of a task */
 
-/* Reads rows of a transposed tensor, where they are columns: a strip of each of its rows at a time. */
+/* Reads rows from the columns of a transposed tensor, one strip of its rows at a time. */
 static void read_transposed(const block *b, size_t first, size_t count, float *out)
 {
     float strip[STRIP];
@@ -225,17 +225,17 @@ static bo_status check_finite(bo_context *context, const bo_tensors *file, const
                               const float *numbers)
 {
     if (bo_context_kernels(context)->finite(count, numbers)) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' holds a number that is not finite", bo_tensors_path(file),
+    return bo_fail(context, BO_FORMAT, "%s: tensor '%.100s' contains a NaN or infinity", bo_tensors_path(file),
                    tensor->name);
 }
 
-/* True if the numbers of the file are those of the weight. */
+/* True if the file stores the values of the weight unchanged. */
 static bool is_plain(const bo_weight *weight, const bo_weight_place *at, const bo_file_tensor *tensor)
 {
     return tensor->dtype == BO_F32 && at->rows == weight->shape[0] && !at->transposed && at->offset == 0;
 }
 
-/* Reads a weight through `room` for BLOCK_FLOATS numbers, or for one row if that is longer. */
+/* Reads a weight through `buffer`, which has BLOCK_FLOATS numbers, or one row if that is longer. */
 static bo_status read_weight(bo_context *context, const bo_tensors *file, bo_device *device, const bo_weight *weight,
                              const bo_weight_place *at, const bo_file_tensor *tensor, float *buffer)
 {

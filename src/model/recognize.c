@@ -1,4 +1,4 @@
-/* Files and directories that are no models, by what they are: the message names the format and what to do. */
+/* Recognizes files and directories that are not models. The message names the format and what to do. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,11 +80,10 @@ bo_status bo_model_refuse_directory(bo_context *context, const char *path)
             snprintf(found, sizeof found, "%.255s", entry->d_name);
     closedir(listing);
     if (*found)
-        return bo_fail(
-            context, BO_IO,
-            "%s: not a model directory: it has no config.json; it holds a GGUF model, %s: convert that file first, "
-            "with bo_convert() or the command: bochner convert FILE --out DIR",
-            path, found);
+        return bo_fail(context, BO_IO,
+                       "%s: not a model directory: it has no config.json; it contains a GGUF model, %s: convert that "
+                       "file first, with bo_convert() or the command: bochner convert FILE --out DIR",
+                       path, found);
     return bo_fail(
         context, BO_IO,
         "%s: not a model directory: it has no config.json; bo_model_save(), bochner train --out DIR and Hugging Face "

@@ -56,8 +56,8 @@ static bo_status check(bo_context *context, const bo_model *model)
 
 /* ---- the layers that keep their attention ------------------------------------------------------------------------ */
 
-/* By default, layers with a window keep their attention, whose state has a fixed size. So do layers without softmax
- * attention, in any case. */
+/* By default, layers with a window keep their attention, because its state has a fixed size. Layers without softmax
+ * attention always keep it. */
 static bo_status choose_kept(bo_context *context, const bo_model_desc *d, const char *list, bool *kept)
 {
     size_t count = 0;
@@ -75,15 +75,13 @@ static bo_status choose_kept(bo_context *context, const bo_model_desc *d, const 
                        d->layers, list);
     size_t first = 0;
     while (!is_softmax(bo_model_block(d, first))) first++;
-    return bo_fail(
-        context, BO_INVALID,
-        "replace attention: all layers with softmax attention have a window (layer %zu: %zu tokens), so their state "
-        "has a fixed size already; to replace them all the same, give an empty list of layers to keep",
-        first, bo_model_block(d, first)->attention.window);
+    return bo_fail(context, BO_INVALID,
+                   "replace attention: all layers with softmax attention have a window (layer %zu: %zu tokens), so "
+                   "their state already has a fixed size; to replace them anyway, pass an empty list of layers to keep",
+                   first, bo_model_block(d, first)->attention.window);
 }
 
-/* Kinds that estimate exp(s q·k) have the factor s of the attention that they replace, unless they are given
- * another. */
+/* Kinds that estimate exp(s q·k) get the factor s of the replaced attention by default. */
 static void follow_scale(const bo_attention_desc *before, bo_attention_desc *a)
 {
     const bo_kernel kernel = a->features.kernel;

@@ -1,5 +1,5 @@
-/* Sampling of the next token: repetition penalty, temperature, top-k, top-p, min-p, and the random draw. All in place,
- * without additional memory: logits become weights, and excluded tokens get -INFINITY, then the weight 0. */
+/* Sampling of the next token: repetition penalty, temperature, top-k, top-p, min-p, and the random draw. All steps are
+ * in place, without additional memory. Logits become weights; excluded tokens get -INFINITY, then the weight 0. */
 #include <math.h>
 #include <string.h>
 #include "../base/rng.h"
@@ -9,8 +9,8 @@
 
 enum { WINDOW = 64 };
 
-/* Invariants: `desc` has no zero left that means a default; `recent` is a ring buffer of the latest desc.window tokens;
- * `remembered` tokens were put into it in total. */
+/* Invariants: `desc` has all defaults filled in; `recent` is a ring buffer of the latest desc.window tokens;
+ * `remembered` is the number of tokens ever added to it. */
 struct bo_sampler {
     bo_sampler_desc desc;
     const bo_kernels *kernels;
@@ -123,9 +123,8 @@ static uint32_t rank_of(float value)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* Keeps the largest numbers until there are `target` of them (by_weight: until their sum reaches it) and sets the
- * others to `out`; equal ones in the order of their ids. The rank of the last one kept is found eight bits at a
- * time. */
+/* Keeps the `target` largest numbers (by_weight: the largest numbers up to the sum `target`) and sets the others to
+ * `out`. Ties are kept in the order of the ids. A radix search finds the smallest kept number, eight bits at a time. */
 static void keep_largest(float *numbers, size_t vocab, bool by_weight, double target, float out)
 {
     uint32_t prefix = 0;

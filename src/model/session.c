@@ -90,7 +90,7 @@ bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t t
 {
     const bo_lanes *lanes = session->lanes;
     if (tokens > bo_lanes_max_tokens(lanes->model, lanes->desc.capacity))
-        return bo_fail(context, BO_INVALID, "session: it cannot hold %llu tokens", (unsigned long long)tokens);
+        return bo_fail(context, BO_INVALID, "session: its capacity is below %llu tokens", (unsigned long long)tokens);
     session->has_logits = false;
     return bo_lanes_repeat(context, session->lanes, 0, tokens);
 }

@@ -10,8 +10,8 @@ struct bo_session {
     bool has_logits;
 };
 
-/* Makes the states as if the session had read this number of tokens (bo_attention_state_repeat), of which it must have
- * read some. Logits are not available until tokens are fed. */
+/* Sets the states as if the session had read this number of tokens (bo_attention_state_repeat). It must have read some
+ * tokens before. Logits are not available until tokens are fed. */
 bo_status bo_session_repeat(bo_context *context, bo_session *session, uint64_t tokens);
 
 #endif

@@ -110,7 +110,7 @@ static group open_group(const batch *b, size_t first)
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-/* The number of tokens of the next runs, all of which the first `count` parts have left. */
+/* Returns the number of tokens of the next runs, which all of the first `count` parts still have. */
 static size_t next_block(const group *g, size_t count, size_t shortest)
 {
     const size_t max_tokens = bo_max(g->view.chunk / count, (size_t)1);
@@ -135,7 +135,7 @@ static bo_status run_some(bo_context *context, group *g, size_t first, size_t si
     return BO_OK;
 }
 
-/* Runs all blocks; or only makes their graphs, which is all that may fail for lack of memory. */
+/* Runs all blocks, or only creates their graphs, so that all allocations come first. */
 static bo_status read_group(bo_context *context, group *g, bool run)
 {
     bo_model_graph *graph;

@@ -172,7 +172,7 @@ static bo_status find_named(bo_context *context, const bo_tokenizer *tokenizer, 
     return BO_OK;
 }
 
-/* Returns the token that the tokenizer puts before every text; -1: none. */
+/* Returns the token that the tokenizer prepends to every text; -1: none. */
 static int32_t first_of(const bo_tokenizer *tokenizer)
 {
     return tokenizer && tokenizer->frame_before ? tokenizer->frame[0] : -1;

@@ -1,5 +1,5 @@
-/* Special tokens of a model, and the text files beside its weights that name them: the files of Hugging Face that
- * Bochner keeps as they are. */
+/* Special tokens of a model, and the text files next to its weights that name them: Hugging Face files that Bochner
+ * keeps unchanged. */
 #ifndef BO_MODEL_SPECIALS_H
 #define BO_MODEL_SPECIALS_H
 
@@ -17,7 +17,7 @@ typedef enum bo_companion {
 
 enum { BO_MAX_ENDS = 64 };
 
-/* The ids that one file gives; -1: none. */
+/* The ids in one file; -1: none. */
 typedef struct bo_special_ids {
     int32_t begin, pad;
     int32_t ends[BO_MAX_ENDS];
@@ -46,14 +46,14 @@ bo_status bo_specials_read_config(bo_context *context, const char *where, const 
 /* Reads the text of a file and keeps a copy of it. Messages start with `where`. */
 bo_status bo_specials_read(bo_context *context, const char *where, bo_companion which, const char *text, size_t length,
                            bo_specials *specials);
-/* Determines the ids that apply. As transformers does, generation_config.json comes before config.json; then come
- * tokenizer_config.json and the tokenizer (NULL: none). */
+/* Determines the effective ids. As in transformers, generation_config.json takes precedence over config.json,
+ * tokenizer_config.json and the tokenizer (NULL: none), in this order. */
 bo_status bo_specials_resolve(bo_context *context, const bo_tokenizer *tokenizer, size_t vocab, bo_specials *specials);
-/* Replaces the special tokens of a model, which takes over the memory. */
+/* Replaces the special tokens of a model. The model takes ownership of the memory. */
 void bo_specials_replace(bo_model *model, bo_specials *specials);
-/* Forgets files that would be written with the same text if the model had been created and not loaded. */
+/* Drops files whose text a newly created model would write too. */
 bo_status bo_specials_settle(bo_context *context, bo_model *model);
-/* Copies those of another model with the same tokenizer. */
+/* Copies the special tokens of another model with the same tokenizer. */
 bo_status bo_specials_adopt(bo_context *context, bo_model *model, const bo_model *from);
 void bo_specials_free(bo_specials *specials);
 

@@ -101,9 +101,9 @@ static void watch(const bo_stack *s, size_t part, bo_value x)
 
 /* ---- embedding --------------------------------------------------------------------------------------------------- */
 
-/* Layers of a given degree are steep: if the stream starts as small as the embedding table, the effect of norms on
- * small changes grows from layer to layer. Deep stacks therefore start at size 1. Shallow ones learn faster from a
- * small start. */
+/* Layers of a given degree are steep: if the stream starts at the scale of the embedding table, norms amplify small
+ * changes from layer to layer. Deep stacks therefore start at scale 1. Shallow stacks learn faster from a small
+ * start. */
 enum { FEW = 8 };
 static bool is_steep(const bo_model_desc *d)
 {

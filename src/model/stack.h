@@ -9,8 +9,9 @@
 typedef struct bo_stack bo_stack;
 struct bo_stack {
     bo_graph *graph;
-    const bo_model_desc *desc; /* resolved: that of the model whose weights the graph has, or of its teacher */
-    const char *root;          /* prefix of the weights' names: "model" or "model.encoder" */
+    const bo_model_desc
+        *desc;        /* resolved: the descriptor of the model whose weights the graph uses, or of its teacher */
+    const char *root; /* prefix of the weights' names: "model" or "model.encoder" */
     size_t layers;
     bo_attention *const *attentions; /* one per layer; NULL entries: another mixer */
     bo_features *const *mlp_maps;    /* one per layer; NULL and NULL entries: another MLP */
@@ -20,18 +21,18 @@ struct bo_stack {
     size_t stream;                /* added to the place for dropout, if the stack is a layer of a network */
     bool within;                  /* part of a segment of its graph */
     size_t tokens, max_sequences; /* see bo_model_graph_desc */
-    bool source;                  /* the rows are those of the source (bo_graph_pass) */
+    bool source;                  /* the rows of the source (bo_graph_pass) */
     bo_value positions;           /* 0: the model has none */
     bo_value reversal;            /* order of rows for layers 1, 3, … (bo_packed_stream); 0: no layer is reversed */
     bo_value *watched;            /* array for 1 + 2 layers values of the residual stream, which are kept; or NULL */
     bo_attention_values *values;  /* one per layer, filled in and kept; or NULL */
-    /* Called after the mixer of a layer with its input `normed` and its values; NULL: nothing to do. `prefix`: that of
-     * the mixer's weights. */
+    /* Called after the mixer of a layer with its input `normed` and its values; NULL: nothing to do. `prefix`: the
+     * prefix of the mixer's weights. */
     void (*observe)(const bo_stack *stack, size_t layer, const char *prefix, bo_value normed,
                     const bo_attention_values *values, void *observer);
     void *observer;
-    /* Records what is added to x between mixer and MLP of a layer; NULL: nothing. `prefix`: that of the layer's
-     * weights. */
+    /* Records a term that is added to x between mixer and MLP of a layer; NULL: none. `prefix`: the prefix of the
+     * layer's weights. */
     bo_value (*between)(const bo_stack *stack, size_t layer, const char *prefix, bo_value x, const void *user);
     const void *user;
 };

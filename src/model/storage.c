@@ -14,7 +14,7 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-/* Selects the matrices that are read only by products and look-ups. Vectors are small and stay as they are. */
+/* Selects the matrices that are read only by products and look-ups. Vectors are small and remain unchanged. */
 static bo_status find_storable(bo_context *context, const bo_model *model, bool *which)
 {
     bo_model_graph probe;

@@ -38,8 +38,8 @@ void bo_teacher_destroy(bo_teacher *teacher)
     bo_free(teacher);
 }
 
-/* Records the student's attention of a layer, and its error relative to what the teacher adds to the residual
- * stream. Biases of the output projection are equal and left out. */
+/* Records the student's attention of a layer, and its error relative to the teacher's contribution to the residual
+ * stream. Biases of the output projection cancel and are omitted. */
 static void compare(const bo_stack *stack, size_t layer, const char *prefix, bo_value normed,
                     const bo_attention_values *values, void *observer)
 {

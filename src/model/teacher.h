@@ -1,5 +1,5 @@
-/* The teacher of a linearized model (bo_model_original), over
- * the same weights without adapters. Both are recorded in one graph, so the weights are in memory once. */
+/* The teacher of a linearized model (bo_model_original), over the same weights without adapters. Both are recorded in
+ * one graph, so the weights are stored once. */
 #ifndef BO_MODEL_TEACHER_H
 #define BO_MODEL_TEACHER_H
 

@@ -31,8 +31,8 @@ static bo_status has_tokenizer(bo_context *context, const bo_origin *from, bool 
     return BO_OK;
 }
 
-/* Loads the tokenizer. *out is NULL if there is none and none is needed: models of Bochner that were made without a
- * tokenizer, other models of any vocabulary. *same: it does not differ from the fingerprint in the configuration. */
+/* Loads the tokenizer. *out is NULL if there is no tokenizer and none is required: Bochner's models without a
+ * tokenizer, and other models of any vocabulary. *same: it matches the fingerprint in the configuration. */
 static bo_status load_tokenizer(bo_context *context, const bo_origin *from, const bo_config *config, bo_tokenizer **out,
                                 bool *same)
 {
@@ -57,8 +57,8 @@ static bo_status load_tokenizer(bo_context *context, const bo_origin *from, cons
     return BO_OK;
 }
 
-/* Warns if the tokenizer is not the one that was written with the tensors. The fingerprint covers only what determines
- * the ids of a text; the checksum covers special tokens around a text and decoding, too. */
+/* Warns if the tokenizer is not the one that was written with the tensors. The fingerprint covers only the encoding of
+ * text. The checksum also covers special tokens around a text, and decoding. */
 static bo_status compare_tokenizer(bo_context *context, const bo_origin *from, const bo_tensors *file,
                                    const bo_tokenizer *tokenizer)
 {
@@ -117,7 +117,7 @@ static bo_status check_claims(bo_context *context, const char *where, const bo_m
                    bytes);
 }
 
-/* Reports an error that would be the caller's mistake in a descriptor as an error in the file. */
+/* Reports an invalid descriptor as an error in the file. */
 static bo_status file_error(bo_context *context, bo_status status, const char *where)
 {
     if (status != BO_INVALID && status != BO_UNSUPPORTED) return status;
@@ -144,7 +144,7 @@ static bo_status build(bo_context *context, const bo_origin *from, const bo_conf
     return file_error(context, bo_model_build(context, &config->desc, tokenizer, out), from->config_path);
 }
 
-/* Reads the tensors of a directory, whose config.json has this checksum. `tokenizer` may be NULL: it is not compared.
+/* Reads the tensors of a directory, whose config.json has this checksum. `tokenizer` NULL: not compared.
  */
 static bo_status read_beside(bo_context *context, const bo_origin *from, const char *sum, const bo_tokenizer *tokenizer,
                              bo_family family, const bo_tensors *file, bo_model *model)
@@ -216,7 +216,7 @@ bo_status bo_text_model_load(bo_context *context, const bo_origin *from, const b
 
 /* ---- reading again ----------------------------------------------------------------------------------------------- */
 
-/* Replaces the special tokens by those of a directory; after an error they are unchanged. */
+/* Replaces the special tokens by the special tokens of a directory. After an error they are unchanged. */
 static bo_status update_specials(bo_context *context, bo_model *model, const char *directory)
 {
     bo_specials before = model->specials;

@@ -54,7 +54,7 @@ typedef struct searching {
     float *logits;
     candidate *candidates; /* `kept` per lane, best first; unused ones have -INFINITY */
     size_t kept;
-    size_t *heads; /* per lane: number of candidates taken */
+    size_t *heads; /* per lane: number of candidates used */
     link *links;
     size_t *width;
     ending *endings;
@@ -68,7 +68,7 @@ double bo_search_score(const bo_search *search, double log_p, size_t length)
 
 /* ---- candidates of a lane ---------------------------------------------------------------------------------------- */
 
-/* Finds the most likely tokens, best first; among equal ones the first. */
+/* Finds the most likely tokens, best first; the smaller id first if they are equal. */
 static void find_likeliest(const float *logits, size_t vocab, size_t kept, candidate *out)
 {
     for (size_t i = 0; i < kept; i++) out[i] = (candidate){.log_p = -INFINITY};
@@ -99,7 +99,7 @@ static void weigh_lane(void *arg, size_t lane, int worker)
 
 /* ---- hypotheses of a source -------------------------------------------------------------------------------------- */
 
-/* Returns the best candidate of these lanes that has not been taken yet; NULL: there is none. */
+/* Returns the best unused candidate of these lanes. NULL: none. */
 static const candidate *take_best(searching *s, size_t first, size_t end)
 {
     const candidate *best = NULL;
@@ -130,8 +130,8 @@ static void go_on_with(searching *s, size_t source, const candidate *c)
     s->links[s->step * s->lanes->desc.count + lane] = (link){.token = c->token, .parent = (uint32_t)c->lane};
 }
 
-/* True if no active hypothesis can be better than the best ending: log p only decreases, and the penalty grows at most
- * to that of the longest text. */
+/* True if no active hypothesis can become better than the best ending: log p only decreases, and the penalty is at most
+ * the penalty of the longest text. */
 static bool is_decided(const searching *s, size_t source, double log_p)
 {
     return s->endings[source].score >= bo_search_score(s->search, log_p, s->search->max_tokens[source]);
@@ -275,7 +275,7 @@ bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_vi
 }
 
 /* ====================================================================================================================
- * Translation of texts. Sources of similar length are translated together, so that they end at about the same time. */
+ * Translation of texts. Sources of similar length are batched, so that they end at about the same time. */
 
 /* MOST_BEAM: the work of a step grows with the square of the beam, and cancellation is checked between steps. */
 enum { TOGETHER = 64, MORE = 50, MAX_BEAM = 1024 };
@@ -385,7 +385,7 @@ static void release_batch(batch *b)
     bo_lanes_destroy(b->lanes);
 }
 
-/* Makes lanes for the longest source and the longest translation. */
+/* Creates lanes for the longest source and the longest translation. */
 static bo_status make_lanes(bo_context *context, batch *b, size_t count)
 {
     size_t together = count < b->desc->together ? count : b->desc->together, longest = 0;

@@ -30,8 +30,8 @@ typedef struct bo_search {
 /* Returns log p / ((5 + length) / 6)^α (1609.08144, equation 14 without coverage); length includes the end token. */
 double bo_search_score(const bo_search *search, double log_p, size_t length);
 /* Stores the result for source i in ids[i], without the end token, and its log p in scores[i] (scores NULL: not
- * stored). There must be at least `beam` lanes per source. Hypotheses that end leave their places in the beam
- * (1409.3215, section 3.2). */
+ * stored). There must be at least `beam` lanes per source. Finished hypotheses leave the beam (1409.3215, section
+ * 3.2). */
 bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_view *sources, size_t count,
                           const bo_search *search, bo_ids *ids, double *scores);
 

@@ -6,7 +6,7 @@
 #include "internal.h"
 
 /* ====================================================================================================================
- * A digest of the weights. A saved state needs it, since different models can have the same shapes. */
+ * A digest of the weights. Saved states contain it, because different models can have the same shapes. */
 
 enum { BLOCK_FLOATS = 1 << 16, BLOCKS = 16, LANES = 4 }; /* 256 KiB per block; blocks read and hashed at a time */
 
@@ -132,7 +132,7 @@ bo_status bo_model_adopt(bo_context *context, bo_model *model, const bo_model *f
     if (other_tokens)
         bo_log(context, BO_LOG_WARNING,
                "the tokenizer differs from that of the initial model: embedding and output are newly initialized, "
-               "since their rows belong to other tokens");
+               "because their rows belong to other tokens");
     for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
         const bo_weight *weight = bo_weights_at(model->weights, i),
                         *source = bo_weights_find(from->weights, weight->name);

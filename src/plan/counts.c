@@ -13,7 +13,7 @@ static bo_status check(bo_context *context, const char *what, size_t value)
     return bo_fail(context, BO_INVALID, "plan: %s: expected 1 to %zu, found %zu", what, MAX_SIZE, value);
 }
 
-/* The library's copy of the name of an attention, which lives as long as the program. NULL: unknown. */
+/* Returns the library's static copy of an attention name. NULL: unknown name. */
 static const char *lasting_name(const char *name)
 {
     return bo_attention_preset_find(name);
@@ -81,7 +81,7 @@ static double attended_keys(const bo_attention_desc *d, double tokens)
     return (tokens + 1) / 2;
 }
 
-/* Scores are written and read once for each key that is seen. So are features; the state is written and read once per
+/* Scores are written and read once per attended key, and so are features; the state is written and read once per
  * chunk. */
 static double head_copies(const bo_attention *attention, const bo_attention_cost *plan, double tokens)
 {
@@ -141,8 +141,7 @@ static void add_update(const bo_plan_shape *s, bo_plan_counts *out)
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-/* Parameters besides projections, such as gates, norms of queries and keys, and maps, correct to within a percent of
- * the total. */
+/* Parameters besides projections, such as gates, norms of queries and keys, and maps, accurate to 1% of the total. */
 static double count_parameters(const bo_plan_shape *s)
 {
     const double d = (double)s->width, layers = (double)s->layers, heads = (double)s->heads;

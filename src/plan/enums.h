@@ -1,5 +1,5 @@
-/* Names of the enumerations of this module. The name is NULL if a value is out of range; a name that is not found
- * leaves *out unchanged. Outside the library, bo_enum_name and bo_enum_parse (api/enums.c) find them. */
+/* Names of the enumerations of this module. The name of a value out of range is NULL. Parsing an unknown name leaves
+ * *out unchanged. The public functions are bo_enum_name and bo_enum_parse (api/enums.c). */
 #ifndef BO_PLAN_ENUMS_H
 #define BO_PLAN_ENUMS_H
 

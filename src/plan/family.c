@@ -43,7 +43,7 @@ static bo_status count_model(bo_context *context, const bo_model *model, const b
     return BO_OK;
 }
 
-/* The model has no values, so large models are counted as fast as small ones. */
+/* The model has no weight values, so counting takes the same time for all sizes. */
 bo_status bo_plan_count_cost(bo_context *context, const bo_model_desc *model, const bo_trainer_desc *training,
                              bo_plan_counts *out, bo_training_cost *cost)
 {

@@ -106,7 +106,7 @@ static bo_status read_timing(const calibration_file *file, const bo_json *object
     BO_TRY(read_count(file, object, "context", &s->context));
     BO_TRY(read_count(file, object, "batch", &s->batch));
     BO_TRY(read_count(file, object, "vocab", &s->vocab));
-    /* feature maps of such heads would be created just to count */
+    /* counting would create feature maps of this size */
     if (s->width / s->heads > MAX_DIM || s->features > MAX_FEATURES)
         return bo_fail(file->context, BO_FORMAT,
                        "%s: a shape of %zu features and heads of %zu: expected at most %d and %d", file->path,

@@ -31,7 +31,7 @@ static bool solve(size_t n, double a[BO_PLAN_TERM_COUNT][BO_PLAN_TERM_COUNT], do
     return true;
 }
 
-/* Least squares with the terms of `set` only. False: the solution is not determined. */
+/* Least squares over the terms in `set`. False: the solution is not determined. */
 static bool solve_set(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y, unsigned set,
                       double x[BO_PLAN_TERM_COUNT])
 {
@@ -88,7 +88,7 @@ bool bo_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], c
     return isfinite(best);
 }
 
-/* ---- a machine --------------------------------------------------------------------------------------------------- */
+/* ---- a host ------------------------------------------------------------------------------------------------------ */
 
 static const char *const names[BO_PLAN_TERM_COUNT] = {"layers", "copies", "operations", "attention"};
 
@@ -119,7 +119,7 @@ static double left_out_error(const row_set *set, unsigned terms)
     for (size_t left = 0; left < set->count; left++) {
         double cost[BO_PLAN_TERM_COUNT];
         row_set remaining = *set;
-        /* for the last row: a move onto itself */
+        /* for the last row, source and destination are equal */
         memmove(remaining.rows[left], remaining.rows[--remaining.count], sizeof remaining.rows[0]);
         if (!fit_rows(&remaining, terms, cost)) return NAN;
         const double e = predict(cost, set->rows[left]) - 1;
@@ -144,7 +144,7 @@ static bo_status fill_rows(bo_context *context, const bo_plan_host *host, row_se
     return BO_OK;
 }
 
-/* A calibration and the memory it points to, in one block. */
+/* A cost model and the memory that it points to, in one block. */
 typedef struct host_block {
     bo_plan_host host; /* first member: the pointer that the caller frees */
     double costs[BO_PLAN_TERM_COUNT];
@@ -187,8 +187,7 @@ bo_status bo_plan_host_fit_as(bo_context *context, const char *isa, int threads,
     if (count <= BO_PLAN_TERM_COUNT || count > BO_PLAN_SHAPES)
         return bo_fail(context, BO_INVALID, "timings to fit: expected %d to %d, found %zu", BO_PLAN_TERM_COUNT + 1,
                        BO_PLAN_SHAPES, count);
-    host_block *block =
-        bo_alloc(context, 1, sizeof *block + count * sizeof block->timings[0], "what a machine's steps cost");
+    host_block *block = bo_alloc(context, 1, sizeof *block + count * sizeof block->timings[0], "step costs of a host");
     if (!block) return BO_MEMORY;
     strncat(block->isa, isa, sizeof block->isa - 1);
     block->host = (bo_plan_host){.isa = block->isa,

@@ -6,9 +6,9 @@
 
 enum { CHOICES = 6, MIN_STEPS = 100, MAX_LAYERS = 64 };
 static const double OVERHEAD = 0.06;              /* fraction of --minutes spent on validation and checkpoints */
-static const double SMALLEST = 0.5, LARGEST = 16; /* times the smallest and the largest run */
+static const double SMALLEST = 0.5, LARGEST = 16; /* relative to the smallest and the largest run */
 static const double NARROWEST = 16, WIDEST = 128; /* width / layers, as for other plans */
-static const double NEAR = 1.1;                   /* factor within which a number of parameters is met */
+static const double NEAR = 1.1;                   /* maximum ratio to the requested number of parameters */
 
 typedef struct fitted_plan {
     bo_plan plan; /* first member: the pointer that the caller frees */
@@ -22,7 +22,7 @@ typedef struct fitted_search {
     bo_model_desc base;
     double smallest, largest; /* parameters */
     fitted_plan *found;
-    bool any, any_size; /* a candidate had enough steps; a candidate had the size */
+    bool any, any_size; /* whether any candidate had enough steps, and whether any had the requested size */
 } fitted_search;
 
 /* ---- one candidate ----------------------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static bool differs(const bo_plan_choice *a, const bo_plan_choice *b)
     return size > 1.5 || size < 1 / 1.5 || depth >= 1.8 || depth <= 1 / 1.8;
 }
 
-/* Keeps the choices sorted by loss. Of similar ones only the best stays. */
+/* Inserts a choice, sorted by loss. Keeps only the best of similar choices. */
 static void keep(fitted_plan *found, const bo_plan_choice *choice)
 {
     size_t *count = &found->plan.choice_count, at = 0;
@@ -68,7 +68,7 @@ static bo_status weigh(fitted_search *s, const bo_model_desc *model, const bo_pl
 {
     const bo_plan_family *f = &s->laws->family;
     bo_plan_forecast forecast;
-    BO_TRY(bo_plan_forecast_run(s->context, s->laws, counts, counts->tokens, &forecast)); /* for the step only */
+    BO_TRY(bo_plan_forecast_run(s->context, s->laws, counts, counts->tokens, &forecast)); /* only for the step time */
     const double steps = steps_of(s, counts, forecast.step.value), tokens = steps * counts->tokens;
     s->any_size = true;
     if (!(steps >= MIN_STEPS)) return BO_OK;
@@ -134,7 +134,7 @@ static size_t next_width(size_t width, size_t unit)
     return width + (step > unit ? step : unit);
 }
 
-/* Goes on to wider models until all depths of a width have too many parameters. */
+/* Tries wider models until every depth has too many parameters. */
 static bo_status search_grid(fitted_search *s)
 {
     enum { MAX_WIDTH = 1 << 16 };
@@ -189,8 +189,8 @@ static bo_status resolve(bo_context *context, const bo_plan_laws *laws, const bo
         return bo_fail(context, BO_INVALID, "budget: the fitted runs have no time law; fit runs with known step times");
     if (laws->loss[3].origin == BO_PLAN_ORIGIN_ABSENT)
         return bo_fail(context, BO_INVALID,
-                       "budget: all fitted runs have the same amount of data, so other amounts cannot be planned; fit "
-                       "runs of two or more lengths");
+                       "budget: all fitted runs have the same amount of data, so no other amount can be planned; fit "
+                       "runs of at least two lengths");
     if (!out->memory) out->memory = bo_default_memory().bytes;
     return BO_OK;
 }

@@ -51,7 +51,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The interval of sorted or unsorted values, which are sorted. */
+/* Returns the quantile interval of values. Sorts them in place. */
 static bo_plan_range range_of(double value, double values[BO_PLAN_REPLICATES])
 {
     const double at = (1 - MIDDLE) / 2 * (BO_PLAN_REPLICATES - 1);
@@ -157,7 +157,7 @@ static void describe_losses(bo_laws_block *block)
     }
 }
 
-/* The exponents of a law that its runs do not determine. */
+/* Exponents that the runs do not determine. */
 static bo_plan_scaling_law start_of(const stored_powers *stored)
 {
     return (bo_plan_scaling_law){.size_power = stored->size, .data_power = stored->data};
@@ -201,7 +201,7 @@ static double step_at(const double costs[BO_PLAN_TERM_COUNT], const double terms
     return sum;
 }
 
-/* The costs that this many shapes determine, with one shape left for the error. */
+/* The costs that can be fitted to this many shapes, with one degree of freedom left for the error. */
 static unsigned terms_of(const step_rows *rows)
 {
     size_t shapes = 0;
@@ -244,7 +244,7 @@ static void replicate_steps(const step_rows *rows, bo_laws_block *block)
     }
 }
 
-/* Without two timed runs there is no time law; forecasts then have no time. */
+/* The time law needs two timed runs. Without it, forecasts have no time. */
 static void fit_steps(bo_laws_block *block)
 {
     step_rows rows;
@@ -275,7 +275,7 @@ typedef struct run_ranges {
     double sizes[2], bytes[2];
 } run_ranges;
 
-/* Of the runs with a loss, without the one numbered `skip`. */
+/* Over the runs with a loss, except run `skip`. */
 static run_ranges ranges_of(const bo_plan_laws *laws, size_t skip)
 {
     run_ranges ranges = {{INFINITY, 0}, {INFINITY, 0}};
@@ -295,7 +295,7 @@ static double beyond(const run_ranges *ranges, double size, double bytes)
     return fmax(outside(size, ranges->sizes[0], ranges->sizes[1]), outside(bytes, ranges->bytes[0], ranges->bytes[1]));
 }
 
-/* A law without a term for the size, or for the data, holds for one value only. */
+/* A law without a size term or a data term is valid for a single size or amount of data. */
 static bool law_covers(const bo_plan_scaling_form *form, const run_ranges *ranges, double size, double bytes)
 {
     const double limit = 1 + SAME;
@@ -336,8 +336,9 @@ bo_status bo_plan_forecast_run(bo_context *context, const bo_plan_laws *laws, co
     return BO_OK;
 }
 
-/* Predicts one run from the others, without intervals. If they determine the same exponents, the search begins at the
- * law of all runs; otherwise it uses stored exponents, since those of the law are fitted to the left-out run too. */
+/* Predicts one run from the others, without intervals. If the other runs determine the same exponents, the search
+ * starts at the law of all runs. Otherwise it uses the stored exponents, because the fitted ones depend on the left-out
+ * run. */
 static bo_plan_forecast leave_out(const bo_laws_block *block, const bo_plan_scaling_law *start, size_t skip)
 {
     const bo_plan_observation *o = &block->laws.observations[skip];
@@ -367,7 +368,7 @@ static bo_status leave_out_all(bo_context *context, const stored_powers *stored,
     const bo_plan_scaling_law start = start_of(stored);
     const size_t count = block->laws.count;
     for (size_t i = 0; i < count; i++) {
-        BO_TRY(bo_progress(context, "leaving out runs", (double)i, (double)count));
+        BO_TRY(bo_progress(context, "leave-one-out", (double)i, (double)count));
         block->left_out[i] = leave_out(block, &start, i);
     }
     return BO_OK;

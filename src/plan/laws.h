@@ -23,7 +23,7 @@ typedef struct bo_laws_block {
     bo_plan_scaling_law law;
     double delta; /* Huber threshold of the loss law */
     double cost[BO_PLAN_TERM_COUNT];
-    bool timed; /* there is a time law */
+    bool timed; /* whether there is a time law */
     bo_loss_replicate loss_replicates[BO_PLAN_REPLICATES];
     bo_step_replicate step_replicates[BO_PLAN_REPLICATES];
     bo_plan_observation observations[BO_PLAN_RUNS];

@@ -16,7 +16,7 @@ static const double lowest[FREE] = {0.05, 0.05, 16}, highest[FREE] = {1.5, 1.5, 
 typedef struct law_search {
     const bo_plan_run *runs;
     size_t count, skip; /* skip: index of a run to leave out; count: none */
-    bool batches;       /* true if runs differ in batch size */
+    bool batches;       /* whether runs differ in batch size */
 } law_search;
 
 /* ---- one guess --------------------------------------------------------------------------------------------------- */

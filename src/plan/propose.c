@@ -14,8 +14,8 @@ typedef struct plan_block {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Memory of training with this many sequences at a time (0: the trainer chooses), computed by the trainer. The model
- * has no values, so large models are planned as fast as small ones. */
+/* Computes the training memory for a micro-batch (0: the trainer's default) with the trainer. The model has no weight
+ * values, so this takes the same time for all sizes. */
 static bo_status plan_training(bo_context *context, const bo_plan_shape *shape, size_t micro_batch,
                                bo_training_cost *out)
 {
@@ -45,8 +45,8 @@ static double weight_bytes(const bo_plan_candidate *item)
     return 3 * sizeof(float) * item->counts.parameters;
 }
 
-/* Chooses the number of sequences at a time that fits: the trainer's choice, halved as often as necessary. If not even
- * one sequence fits, out->all_bytes exceeds the budget. */
+/* Chooses a micro-batch that fits into memory: the trainer's default, halved until it fits. If a single sequence does
+ * not fit, out->all_bytes exceeds the budget. */
 static bo_status fit_memory(const bo_plan_search *search, const bo_plan_candidate *item, bo_training_cost *out)
 {
     bo_training_cost min_cost;
@@ -99,7 +99,7 @@ static bool far_apart(double a, double b, double factor)
     return a >= factor * b || b >= factor * a;
 }
 
-/* True if the shape differs enough from those already chosen to be shown as an alternative. */
+/* True if the shape differs enough from the chosen ones to be listed as an alternative. */
 static bool differs(const bo_plan *plan, const bo_plan_candidate *item)
 {
     for (size_t i = 0; i < plan->choice_count; i++) {
@@ -125,8 +125,7 @@ static const bo_plan_candidate *smallest(const bo_plan_search *search, bool any)
     return lightest;
 }
 
-/* Reports insufficient memory first, by the smallest model with one sequence at a time, because more time would not
- * help. */
+/* Insufficient memory for the smallest model with one sequence is reported first, because more time would not help. */
 static bo_status refuse(const bo_plan_search *search)
 {
     const bo_plan_candidate *lightest = smallest(search, false);
@@ -153,7 +152,7 @@ static bool beyond(const plan_rejected *rejected, const bo_plan_candidate *item)
     return false;
 }
 
-/* Takes candidates in order of their criterion and skips those that do not fit. */
+/* Chooses candidates in order of the criterion and skips those that do not fit into memory. */
 static bo_status choose(const bo_plan_search *search, plan_block *out)
 {
     plan_rejected rejected = {.count = 0};
@@ -229,7 +228,7 @@ bo_status bo_plan_create(bo_context *context, const bo_plan_basis *basis, const 
     BO_TRY(resolve(context, budget, &search.budget));
     if (!host->timing_count)
         return bo_fail(context, BO_INVALID,
-                       "plan: the calibration holds no measured timings; bo_plan_host_calibrate measures them");
+                       "plan: the calibration has no timings; measure them with bo_plan_host_calibrate");
     if (!losses) BO_TRY(bo_plan_losses_fit(context, NULL, 0, &default_losses));
     search.losses = losses ? losses : default_losses;
     plan_block *block = bo_alloc(context, 1, sizeof *block, "a plan");

@@ -7,10 +7,10 @@
 /* Bounds of exponents: a wide range around published laws for text. */
 static const double LOWEST = 0.05, HIGHEST = 1.5;
 /* Residuals of log L beyond this many standard deviations count linearly (95% efficiency for normal noise), but never
- * below LEAST_DELTA, the threshold of Hoffmann et al. 2022 (arXiv 2203.15556). */
+ * below MIN_DELTA, the threshold of Hoffmann et al. 2022 (arXiv 2203.15556). */
 static const double HUBER = 1.345, MIN_DELTA = 1e-3;
 enum { THRESHOLDS = 3 };
-static const double SAME = 0.05; /* sizes that differ by less count as one */
+static const double SAME = 0.05; /* sizes with a smaller relative difference count as equal */
 
 double bo_plan_scaling_at(const bo_plan_scaling_law *law, double size, double data)
 {

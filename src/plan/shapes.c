@@ -11,7 +11,7 @@ static const double OVERHEAD = 0.06; /* fraction of --minutes spent on validatio
 
 /* ---- the grid ---------------------------------------------------------------------------------------------------- */
 
-/* Heads as in the presets: 32, or 64 for wide models; in between 24 or more. */
+/* Head sizes as in the presets: 32, or 64 for wide models; at least 24 in between. */
 static size_t head_dim(size_t width)
 {
     size_t dim = width > 256 && width % 64 == 0 ? 64 : width % 32 == 0 ? 32 : 24;
@@ -80,7 +80,8 @@ static double seconds_of_budget(const bo_plan_budget *budget)
     return 60 * budget->minutes * (1 - OVERHEAD);
 }
 
-/* Computes the number of whole steps and the loss after them. Fewer than a minimum number of steps is infeasible. */
+/* Computes the number of whole steps and the loss after them. Candidates with fewer than MIN_STEPS steps are
+ * infeasible. */
 static void spend(const bo_plan_search *search, bo_plan_candidate *item, double tokens)
 {
     const double steps = floor(tokens / item->counts.tokens);
@@ -106,7 +107,7 @@ static bool right_size(const bo_plan_search *search, const bo_plan_candidate *it
     return off_size(search, item) <= search->tolerance;
 }
 
-/* A tolerance of a tenth, or as close as the grid allows, but less than an order of magnitude. */
+/* The tolerance is 10%, or the distance of the nearest size on the grid if that is below 50%. */
 static void set_tolerance(bo_plan_search *search)
 {
     double nearest = INFINITY;
@@ -125,7 +126,8 @@ static double best_loss(bo_plan_search *search, double seconds)
     return best;
 }
 
-/* How far the best candidate of the requested size is behind the best of any size, given this many seconds. */
+/* The loss of the best candidate of the requested size minus the best loss of any size, for a training time in
+ * seconds. */
 static double gap_at(bo_plan_search *search, double seconds)
 {
     double best_of_size = INFINITY;
@@ -147,7 +149,7 @@ static double min_seconds(const bo_plan_search *search)
     return shortest;
 }
 
-/* Budget given as a number of parameters only: the time for which no other size does better. */
+/* Budget of parameters only: the training time for which the requested size is optimal. */
 static double seconds_for_size(bo_plan_search *search)
 {
     enum { TIMES = 70 };
@@ -159,7 +161,7 @@ static double seconds_for_size(bo_plan_search *search)
     return found;
 }
 
-/* Budget given in tokens: how far the loss is behind the best that the same time buys. */
+/* Budget of tokens: the criterion is the loss minus the best loss reachable in the same time. */
 static void spend_tokens(bo_plan_search *search)
 {
     enum { TIMES = 64 };

@@ -5,12 +5,12 @@
 #include "plan.h"
 
 /* ====================================================================================================================
- * This machine: which shapes tell its costs apart. */
+ * Calibration of this host: shapes that separate the costs. */
 
 static const double CALIBRATION_SECONDS = 40, QUICK_SECONDS = 4;
 
-/* Each row emphasizes another term: many small layers, long contexts (attention), wide models (weight products, Muon),
- * a large vocabulary; the others lie in between. Small shapes come first; the quick calibration uses only these. */
+/* Each row emphasizes another term: many small layers, long contexts (attention), wide models (weight products, Muon)
+ * and a large vocabulary. The other rows lie in between. The quick calibration uses only the first, small shapes. */
 static const bo_plan_shape shapes[] = {
     {.layers = 1, .width = 64, .heads = 2, .context = 64, .batch = 4},
     {.layers = 8, .width = 64, .heads = 2, .context = 64, .batch = 4},
@@ -50,7 +50,7 @@ bo_status bo_plan_host_calibrate(bo_context *context, const bo_plan_calibration 
 }
 
 /* ====================================================================================================================
- * Steps of training, timed: models of many shapes take turns. */
+ * Timed training steps. The models are timed in turns. */
 
 enum { ROUNDS = 3, MAX_ROUNDS = 99, TOKENS = 1 << 16, BYTES = 256 };
 static const double SECONDS = 30, SAMPLE = 0.03; /* approximate seconds per turn */
@@ -85,7 +85,7 @@ static double now(const bo_context *context)
 
 bo_status bo_plan_noise(bo_context *context, const bo_tokenizer *tokenizer, size_t tokens, bo_corpus **out)
 {
-    int32_t *ids = bo_alloc_raw(context, tokens, sizeof *ids, "made-up tokens");
+    int32_t *ids = bo_alloc_raw(context, tokens, sizeof *ids, "random tokens");
     if (!ids) return BO_MEMORY;
     bo_rng rng = bo_rng_make(1, bo_rng_stream("plan.tokens", 0));
     for (size_t i = 0; i < tokens; i++) ids[i] = (int32_t)bo_rng_below(&rng, BYTES);
@@ -115,7 +115,7 @@ static bo_status open_runner(bo_context *context, const plan_stage *stage, const
     training.steps = 1000000;
     BO_TRY(bo_trainer_create(context, &training, &out->trainer));
     double loss;
-    BO_TRY(bo_trainer_step(context, out->trainer, &loss)); /* touches all memory */
+    BO_TRY(bo_trainer_step(context, out->trainer, &loss)); /* writes all memory once */
     const double start = now(context);
     BO_TRY(bo_trainer_step(context, out->trainer, &loss));
     const double seconds = now(context) - start;
@@ -136,7 +136,7 @@ static void close_stage(plan_stage *stage)
 
 /* ---- timing ------------------------------------------------------------------------------------------------------ */
 
-/* Seconds per step. If a turn has several steps, one extra step before them refills the caches. */
+/* Measures the seconds per step. A turn of several steps starts with an untimed step that fills the caches. */
 static bo_status take_turn(bo_context *context, plan_runner *runner, double *seconds)
 {
     double loss;
@@ -147,7 +147,7 @@ static bo_status take_turn(bo_context *context, plan_runner *runner, double *sec
     return BO_OK;
 }
 
-/* Fraction done of the seconds or of the mandatory rounds, whichever is smaller. */
+/* Progress as a fraction of the time or of the required rounds, whichever is smaller. */
 static double part_done(const plan_stage *stage, double spent, double seconds, size_t turns)
 {
     const double by_time = spent / seconds, by_turns = (double)turns / (double)(ROUNDS * stage->count);
@@ -187,7 +187,7 @@ static bo_status time_all(bo_context *context, double seconds, bo_plan_timing *t
 {
     size_t rounds;
     BO_TRY(open_corpus(context, timings, stage->count, stage));
-    stage->runners = bo_alloc(context, stage->count, sizeof *stage->runners, "models to be timed");
+    stage->runners = bo_alloc(context, stage->count, sizeof *stage->runners, "timed models");
     if (!stage->runners) return BO_MEMORY;
     for (size_t i = 0; i < stage->count; i++)
         BO_TRY(open_runner(context, stage, &timings[i].shape, &stage->runners[i]));

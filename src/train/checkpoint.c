@@ -69,7 +69,7 @@ static bo_status rename_directory(bo_context *context, const char *from, const c
     return bo_output_flush_name(context, to);
 }
 
-/* Copies the bytes as they are; bo_bytes would decompress gzip. */
+/* Copies the raw bytes. bo_bytes would decompress gzip. */
 static bo_status copy_to(bo_context *context, const char *path, int from, bo_output *to)
 {
     enum { BLOCK = 1 << 16 };
@@ -94,15 +94,15 @@ static bo_status copy(bo_context *context, const char *from, const char *to)
     return status;
 }
 
-/* Makes `to` a hard link to the file `from`, or a copy if links are not possible. `to` is replaced atomically. */
+/* Replaces `to` atomically by a hard link to `from`, or by a copy if links are not supported. */
 static bo_status link_file(bo_context *context, const char *from, const char *to)
 {
     char beside[BO_TRAIN_PATH + 8];
     snprintf(beside, sizeof beside, "%s.link", to);
-    unlink(beside); /* left by a run that was killed */
+    unlink(beside); /* left over from a killed run */
     if (link(from, beside) != 0) return errno == ENOENT ? failed(context, from, "is missing") : copy(context, from, to);
     const bo_status status = rename(beside, to) == 0 ? BO_OK : failed(context, to, RENAMING);
-    unlink(beside); /* rename keeps both names if they were the same file already */
+    unlink(beside); /* rename keeps both names if they are already the same file */
     return status;
 }
 
@@ -131,7 +131,7 @@ static bool parse_step(const char *name, uint64_t *step)
     return *end == 0 && errno == 0;
 }
 
-/* Removes partly written or partly removed checkpoints that killed runs have left. */
+/* Removes incomplete checkpoints of killed runs. */
 static bo_status sweep(bo_context *context, const char *checkpoints)
 {
     DIR *directory = opendir(checkpoints);
@@ -174,8 +174,8 @@ static bo_status collect(bo_context *context, DIR *directory, uint64_t **steps, 
     return BO_OK;
 }
 
-/* Lists the steps of the checkpoints in directory/checkpoints in ascending order. *steps is freed with bo_free. A
- * missing directory has none. */
+/* Lists the steps of the checkpoints in directory/checkpoints, in ascending order. *steps is freed with bo_free. A
+ * missing directory has no checkpoints. */
 static bo_status list_checkpoints(bo_context *context, const char *directory, uint64_t **steps, size_t *count)
 {
     char path[BO_TRAIN_PATH];
@@ -195,9 +195,9 @@ static bo_status list_checkpoints(bo_context *context, const char *directory, ui
 
 /* ====================================================================================================================
  * Checkpoints: the directories checkpoints/step-N of the run. A checkpoint is written under a temporary name, every
- * file is flushed, and then the directory is renamed, so a directory of that name is complete. The newest one counts.
- * The files of the run itself (config.json, model.safetensors, …) and those of best/ are hard links to files of a
- * checkpoint. */
+ * file is flushed, and then the directory is renamed, so a directory with that name is complete. The newest checkpoint
+ * is the current one. The files of the run directory (config.json, model.safetensors, …) and of best/ are hard links to
+ * files of a checkpoint. */
 
 static bo_status place_of(bo_context *context, const bo_trainer *trainer, uint64_t step, const char *ending,
                           char out[BO_TRAIN_PATH])
@@ -235,7 +235,7 @@ static bo_status take_optimizer(bo_context *context, bo_trainer *trainer, const 
                    (unsigned long long)trainer->now.step, (unsigned long long)done);
 }
 
-/* The last file of a task. */
+/* Returns the last file of a task, which contains the weights. */
 static const char *weights_of(const bo_train_task *task)
 {
     const char *const *last = task->files;
@@ -243,7 +243,7 @@ static const char *weights_of(const bo_train_task *task)
     return *last;
 }
 
-/* The file of the weights holds the checksums of the other files. */
+/* The weights file contains the checksums of the other files. */
 static bo_status check_companions(bo_context *context, const bo_train_task *task, const char *directory)
 {
     char path[BO_TRAIN_PATH];
@@ -251,7 +251,7 @@ static bo_status check_companions(bo_context *context, const bo_train_task *task
     return bo_companions_check(context, path);
 }
 
-/* After the model, whose frequencies states depend on. */
+/* Called after the model was read, because states depend on its frequencies. */
 static bo_status read_state(bo_context *context, bo_train_task *task, const char *directory)
 {
     char path[BO_TRAIN_PATH];
@@ -260,7 +260,7 @@ static bo_status read_state(bo_context *context, bo_train_task *task, const char
     return task->methods->read_state(context, task, path);
 }
 
-/* Reads the files of write_files: with averaging, the model file holds the average and the optimizer file the
+/* Reads the files of write_files. With averaging, the model file has the average and the optimizer file has the
  * weights. */
 static bo_status read_files(bo_context *context, bo_trainer *trainer, const char *directory)
 {
@@ -275,9 +275,9 @@ static bo_status read_files(bo_context *context, bo_trainer *trainer, const char
     return status == BO_OK ? back : status;
 }
 
-/* ---- what others see of a run ------------------------------------------------------------------------------------ */
+/* ---- visible files of a run -------------------------------------------------------------------------------------- */
 
-/* Links the weights last; the other files do not change within a run. A file may be missing: a model of bytes has no
+/* Links the weights last. The other files do not change within a run. Files may be missing: a byte-level model has no
  * tokenizer.json. */
 static bo_status show(bo_context *context, const bo_train_task *task, const char *from, const char *to)
 {
@@ -303,7 +303,7 @@ static bo_status show_newest(bo_context *context, const bo_trainer *trainer)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Weights that are not finite are not saved; the earlier checkpoints are more useful. */
+/* Weights with a NaN or infinity are not saved. The earlier checkpoints are more useful. */
 static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
 {
     bo_weights *weights = trainer->task->desc->model->weights;
@@ -312,7 +312,7 @@ static bo_status check_weights(bo_context *context, const bo_trainer *trainer)
     BO_TRY(bo_backend_of(bo_weights_device(weights))
                ->finite(context, BO_ELEMENT_FLOAT32, bo_weights_data(weights), bo_weights_floats(weights), &finite));
     if (finite) return BO_OK;
-    return bo_fail(context, BO_NUMERIC, "step %llu: the weights are not finite%s",
+    return bo_fail(context, BO_NUMERIC, "step %llu: the weights contain a NaN or infinity%s",
                    (unsigned long long)trainer->now.step, bo_train_last_checkpoint(trainer, last_checkpoint));
 }
 
@@ -324,7 +324,7 @@ static bo_status write_state(bo_context *context, bo_train_task *task, const cha
     return task->methods->write_state(context, task, path);
 }
 
-/* With averaging, the visible model is the average, and the optimizer file holds the weights in its place. */
+/* With averaging, the model file has the average and the optimizer file has the weights. */
 static bo_status write_files(bo_context *context, bo_trainer *trainer, const char *directory)
 {
     BO_TRY(bo_optimizer_swap_average(context, trainer->optimizer));
@@ -337,7 +337,7 @@ static bo_status write_files(bo_context *context, bo_trainer *trainer, const cha
     return status == BO_OK ? bo_output_flush(context, directory) : status;
 }
 
-/* The lines up to this step must not be lost once the checkpoint exists, because the step is not computed again. */
+/* Once the checkpoint exists, the lines up to this step must be on disk, because the step is not repeated. */
 static bo_status flush_metrics(bo_context *context, const bo_trainer *trainer)
 {
     char path[BO_TRAIN_PATH];
@@ -347,7 +347,7 @@ static bo_status flush_metrics(bo_context *context, const bo_trainer *trainer)
     return bo_output_flush_name(context, path);
 }
 
-/* Flushes the name of a checkpoint that is complete. */
+/* Flushes the name of a complete checkpoint to disk. */
 static bo_status flush_checkpoint(bo_context *context, const char *place, uint64_t step)
 {
     const bo_status status = bo_output_flush_name(context, place);
@@ -369,13 +369,14 @@ static bo_status write_checkpoint(bo_context *context, bo_trainer *trainer)
     if (status == BO_OK && rename(beside, place) != 0) status = failed(context, place, RENAMING);
     if (status == BO_OK) return flush_checkpoint(context, place, step);
     char message[1024], last[BO_TRAIN_PATH];
-    snprintf(message, sizeof message, "%s", bo_context_error(context)); /* removing may replace the error message */
+    snprintf(message, sizeof message, "%s",
+             bo_context_error(context)); /* the removal may overwrite the error message */
     remove_directory(context, beside);
     return bo_fail(context, status, "the checkpoint of step %llu was not written: %s%s", (unsigned long long)step,
                    message, bo_train_last_checkpoint(trainer, last));
 }
 
-/* Removes all checkpoints except the newest `keep`; best/ keeps the files of the best one. */
+/* Removes all checkpoints except the newest `keep`. best/ keeps links to the files of the best one. */
 static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
 {
     uint64_t *steps;
@@ -386,7 +387,7 @@ static bo_status remove_old(bo_context *context, const bo_trainer *trainer)
         char old[BO_TRAIN_PATH], away[BO_TRAIN_PATH];
         status = place_of(context, trainer, steps[i], "", old);
         if (status == BO_OK) status = place_of(context, trainer, steps[i], ".part", away);
-        /* a directory with this name is never incomplete: files are removed after the new name is on disk */
+        /* a directory with this name is always complete: it is renamed on disk before its files are removed */
         if (status == BO_OK) status = rename_directory(context, old, away);
         if (status == BO_OK) status = remove_directory(context, away);
     }
@@ -401,7 +402,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
     if (!trainer->directory) return BO_OK;
     if (new && trainer->task->state_file) BO_TRY(trainer->task->methods->gather_state(context, trainer->task));
     if (!bo_train_first(trainer)) {
-        trainer->saved = trainer->now.step; /* set on all ranks, because all of them decide by it what is due */
+        trainer->saved = trainer->now.step; /* set on all ranks, which all use it to find out what is due */
         return BO_OK;
     }
     BO_TRY(check_weights(context, trainer));
@@ -409,7 +410,7 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer)
         BO_TRY(write_checkpoint(context, trainer));
         trainer->saved = trainer->now.step;
         BO_TRY(remove_old(context, trainer));
-    } else { /* same weights: only the numbers may have changed */
+    } else { /* same weights: only numbers of training.json may differ */
         char place[BO_TRAIN_PATH];
         BO_TRY(place_of(context, trainer, trainer->saved, "", place));
         BO_TRY(bo_train_record_write(context, trainer, place));
@@ -425,7 +426,7 @@ static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer,
 {
     if (checkpoints && !trainer->desc.resume)
         return bo_fail(context, BO_INVALID,
-                       "%s: this directory already holds a run, at step %llu; resume it (bochner train --resume) or "
+                       "%s: this directory already contains a run, at step %llu; resume it (bochner train --resume) or "
                        "choose another directory",
                        trainer->directory, (unsigned long long)trainer->saved);
     for (const char *const *file = trainer->task->files; *file && !checkpoints; file++) {
@@ -434,7 +435,7 @@ static bo_status refuse_occupied(bo_context *context, const bo_trainer *trainer,
         if (access(path, F_OK) == 0)
             return bo_fail(
                 context, BO_INVALID,
-                "%s: this path already exists and holds no run that can be resumed; choose another directory", path);
+                "%s: this path already exists and contains no run that can be resumed; choose another directory", path);
     }
     return BO_OK;
 }
@@ -461,7 +462,7 @@ bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer)
     return sweep(context, checkpoints);
 }
 
-/* ---- going on ---------------------------------------------------------------------------------------------------- */
+/* ---- resuming ---------------------------------------------------------------------------------------------------- */
 
 static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t step)
 {
@@ -471,12 +472,12 @@ static bo_status restore_from(bo_context *context, bo_trainer *trainer, uint64_t
     if (trainer->now.step != step)
         return bo_fail(context, BO_FORMAT, "%s/training.json: expected step %llu, found %llu", place,
                        (unsigned long long)step, (unsigned long long)trainer->now.step);
-    BO_TRY(check_companions(context, trainer->task, place)); /* they become the files of the run */
+    BO_TRY(check_companions(context, trainer->task, place)); /* link them as the files of the run */
     return read_files(context, trainer, place);
 }
 
-/* True if a file cannot be read because of the medium, is not a file, or is missing although it is required. Other
- * errors (too many open files, no permission, a server that does not answer) say nothing about the file. */
+/* True if a file has a read error of the medium, is not a regular file, or is missing although it is required. Other
+ * errors (too many open files, no permission, a server without response) do not mean that the file is damaged. */
 static bool is_lost(const char *path, bool required)
 {
     char block[1 << 14];
@@ -493,7 +494,7 @@ static bool is_lost(const char *path, bool required)
     return lost;
 }
 
-/* A checkpoint whose reading failed with BO_IO: true if it is damaged. */
+/* Returns whether a checkpoint is damaged, after reading it failed with BO_IO. */
 static bool has_lost_files(bo_context *context, const bo_trainer *trainer, uint64_t step)
 {
     const char *const files[] = {"training.json", "optimizer.safetensors", trainer->task->state_file};
@@ -502,15 +503,15 @@ static bool has_lost_files(bo_context *context, const bo_trainer *trainer, uint6
     if (place_of(context, trainer, step, "", place) != BO_OK) return false;
     for (size_t i = 0; i < 3 && files[i] && !lost; i++)
         lost = bo_train_join(context, place, files[i], path) == BO_OK && is_lost(path, true);
-    /* the weights come last; other files may be missing if no checksum of them is recorded */
+    /* the weights are last; another file may be missing if it has no recorded checksum */
     for (const char *const *file = trainer->task->files; *file && !lost; file++)
         lost = bo_train_join(context, place, *file, path) == BO_OK && is_lost(path, !file[1]);
     return lost;
 }
 
-/* Restores the newest intact checkpoint. *left counts it and the older ones, which remain. If none is intact, the error
- * is that of the newest, and nothing has been changed. An error that does not mean damage ends the search: with the
- * next attempt the same checkpoint may be readable. */
+/* Restores the newest intact checkpoint. *left is the number of checkpoints up to and including it. If all are damaged,
+ * nothing changes, and the error is that of the newest one. Other errors end the search, because the same checkpoint
+ * may be readable at the next attempt. */
 static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const uint64_t *steps, size_t *left)
 {
     char message[1024];
@@ -529,8 +530,8 @@ static bo_status restore_newest(bo_context *context, bo_trainer *trainer, const 
     return bo_fail(context, first, count > 1 ? "%s; none of the %zu checkpoints can be read" : "%s", message, count);
 }
 
-/* Renames a damaged checkpoint, because the run will write that step again; its files may still be useful, and so may
- * those of an earlier one of the same step. */
+/* Renames a damaged checkpoint, because the run will write this step again. Its files may still be useful, as may those
+ * of an earlier damaged checkpoint of the same step. */
 static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint64_t step)
 {
     char place[BO_TRAIN_PATH], away[BO_TRAIN_PATH], ending[32] = ".damaged";
@@ -543,7 +544,7 @@ static bo_status set_aside(bo_context *context, const bo_trainer *trainer, uint6
     return rename_directory(context, place, away);
 }
 
-/* True if both directories hold the same weights: two names of one file, or a copy, which has the same checksum. */
+/* True if both directories have the same weights: hard links of one file, or a copy with the same checksum. */
 static bool share_weights(bo_context *context, const bo_train_task *task, const char *a, const char *b)
 {
     char left[BO_TRAIN_PATH], right[BO_TRAIN_PATH], start[2][64] = {{0}};
@@ -553,7 +554,7 @@ static bool share_weights(bo_context *context, const bo_train_task *task, const 
         stat(right, &other) != 0)
         return false;
     if (one.st_ino == other.st_ino && one.st_dev == other.st_dev) return true;
-    for (int i = 0; i < 2; i++) { /* the header begins with the checksum */
+    for (int i = 0; i < 2; i++) { /* the header starts with the checksum */
         const int file = open(i ? right : left, O_RDONLY | O_CLOEXEC);
         const ssize_t got = file < 0 ? -1 : read(file, start[i], sizeof start[i]);
         if (file >= 0) close(file);
@@ -562,8 +563,9 @@ static bool share_weights(bo_context *context, const bo_train_task *task, const 
     return memcmp(start[0], start[1], sizeof start[0]) == 0;
 }
 
-/* The checkpoints from `left` on are damaged. If best/ holds the files of one of them, they may be damaged as well, and
- * their step is not done: they are replaced by those of the best step so far if its checkpoint exists. */
+/* The checkpoints from `left` on are damaged. If best/ has the files of one of them, these may be damaged too, and the
+ * resumed run has not reached their step. They are replaced by the files of the best step so far, if its checkpoint
+ * exists. */
 static bo_status repair_best(bo_context *context, const bo_trainer *trainer, const uint64_t *steps, size_t left,
                              size_t count)
 {
@@ -580,9 +582,10 @@ static bo_status repair_best(bo_context *context, const bo_trainer *trainer, con
         BO_TRY(place_of(context, trainer, steps[i], "", place));
         return show(context, trainer->task, place, best);
     }
-    bo_log(context, BO_LOG_WARNING,
-           "%s: this is the model of step %llu, whose checkpoint is damaged; it stays until the run finds a better one",
-           best, (unsigned long long)steps[stale]);
+    bo_log(
+        context, BO_LOG_WARNING,
+        "%s: this is the model of step %llu, whose checkpoint is damaged; it is kept until the run finds a better one",
+        best, (unsigned long long)steps[stale]);
     return BO_OK;
 }
 
@@ -595,7 +598,7 @@ static bo_status restore(bo_context *context, bo_trainer *trainer, const uint64_
     BO_TRY(repair_best(context, trainer, steps, left, count));
     for (size_t i = left; i < count; i++) BO_TRY(set_aside(context, trainer, steps[i]));
     BO_TRY(bo_train_metrics_cut(context, trainer));
-    return count ? show_newest(context, trainer) : BO_OK; /* the run was killed before it did this */
+    return count ? show_newest(context, trainer) : BO_OK; /* the run was killed before this step */
 }
 
 bo_status bo_train_restore(bo_context *context, bo_trainer *trainer)

@@ -22,7 +22,7 @@ typedef struct language_task {
     bo_train_task task;
     language_batch batch;
     bo_train_states *states; /* NULL: not carried, or not created yet */
-    bool whitened;           /* M was set by this trainer: the gradients of step 0 may be computed more than once */
+    bool whitened;           /* this trainer has set M; the gradients of step 0 may be computed more than once */
 } language_task;
 
 static const bo_model *model_of(const bo_train_task *task)
@@ -92,14 +92,14 @@ static bo_status check_states(bo_context *context, const bo_trainer_desc *desc)
     return bo_train_states_check(context, desc->model);
 }
 
-/* Creates empty states if there are none. */
+/* Creates empty states if they do not exist. */
 static bo_status make_states(bo_context *context, language_task *self)
 {
     const bo_train_states_desc desc = states_of(self->task.desc, self->task.desc->micro_batch);
     return self->states ? BO_OK : bo_train_states_create(context, &desc, &self->states);
 }
 
-/* On every rank from the same text, so that all have the same M. A run that was resumed has M in its weights. */
+/* Every rank uses the same text and therefore gets the same M. A resumed run has M in its weights. */
 static bo_status whiten(bo_context *context, language_task *self, uint64_t step)
 {
     enum { TOKENS = 4096 };
@@ -120,7 +120,7 @@ static bo_status prepare(bo_context *context, bo_train_task *task, uint64_t step
     BO_TRY(make_states(context, self));
     BO_TRY(bo_train_states_open(context, self->states, &desc));
     const bo_status status = bo_train_model_prepare(context, task, step);
-    /* also after a failure: the step that is tried again may find the frequencies ready */
+    /* also after a failure: a repeated step may find the frequencies already drawn */
     const bo_status reset = task->redrawn ? bo_train_states_reset(context, self->states) : BO_OK;
     return status == BO_OK ? reset : status;
 }
@@ -153,7 +153,7 @@ static bo_status read_state(bo_context *context, bo_train_task *task, const char
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* The parameters that ATTENTION trains exist only in layers that are not kept. */
+/* ATTENTION trains parameters of the replaced layers only. */
 static bo_status check_imitation(bo_context *context, const bo_trainer_desc *desc)
 {
     const bo_model *model = desc->model;
@@ -169,14 +169,14 @@ static bo_status check_imitation(bo_context *context, const bo_trainer_desc *des
                        "imitate: not possible for a run that is stateful or restarts at documents");
     const bool adapted = model->adapter && !model->adapter->aside;
     if (desc->imitate == BO_IMITATION_ATTENTION && adapted)
-        return bo_fail(context, BO_INVALID, "imitate: attention is imitated before adapters are added");
+        return bo_fail(context, BO_INVALID, "imitate: attention must be trained before adapters are added");
     if (desc->imitate == BO_IMITATION_LOGITS && !adapted)
         return bo_fail(context, BO_INVALID,
-                       "imitate: logits are imitated by adapters; without them, the teacher would change too");
+                       "imitate: logits require adapters; without them, training would change the teacher too");
     return desc->imitate == BO_IMITATION_LOGITS ? bo_model_check_fixed(context, model) : BO_OK;
 }
 
-/* M belongs to the weights that adapters leave fixed, unless it is trained in full. */
+/* Adapters freeze M, unless it is trained in full. */
 static bo_status check_whitening(bo_context *context, const bo_trainer_desc *desc)
 {
     const bo_model *model = desc->model;
@@ -186,8 +186,7 @@ static bo_status check_whitening(bo_context *context, const bo_trainer_desc *des
         const char *end = strrchr(weight->name, '.');
         if (!end || strcmp(end, ".m") != 0 || !weight->frozen) continue;
         return bo_fail(context, BO_INVALID,
-                       "whiten: the adapters leave %s fixed; add m to the layers that are trained in full",
-                       weight->name);
+                       "whiten: the adapters freeze %s; add m to the layers that are trained in full", weight->name);
     }
     return BO_OK;
 }
@@ -262,16 +261,16 @@ static void close_graph(bo_train_task *task)
     self->states = NULL;
 }
 
-/* Every sparsity-th row of the micro-batch, from one that depends on the step. */
+/* Writes every sparsity-th row of the micro-batch. The first row depends on the step. */
 static bo_status write_chosen(bo_context *context, const language_task *self, uint64_t step)
 {
     const bo_trainer_desc *desc = self->task.desc;
     const size_t rows = desc->micro_batch * window_of(desc), count = scored_of(desc, rows);
     const size_t from =
-        (size_t)(step % (desc->sparsity + rows % desc->sparsity)) % rows; /* so that no row is left out */
+        (size_t)(step % (desc->sparsity + rows % desc->sparsity)) % rows; /* so that all rows are used */
     for (size_t i = 0; i < count; i++) {
         self->batch.chosen[i] = (int32_t)bo_min(from + i * desc->sparsity, rows - 1);
-        self->batch.targets[i] = self->batch.targets[self->batch.chosen[i]]; /* at i or later: not written yet */
+        self->batch.targets[i] = self->batch.targets[self->batch.chosen[i]]; /* index >= i: not overwritten yet */
     }
     return bo_graph_write(context, self->task.graph.graph, self->task.graph.chosen, self->batch.chosen);
 }
@@ -298,7 +297,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* The mean over the layers that are not kept. */
+/* The mean over the linearized layers. */
 static bo_status evaluate_attention(bo_context *context, const bo_trainer_desc *desc, bo_training_score *out)
 {
     const size_t layers = desc->model->desc.layers;
@@ -319,7 +318,7 @@ static bo_status evaluate(bo_context *context, bo_train_task *task, bo_training_
     bo_evaluation found;
     const bo_trainer_desc *desc = task->desc;
     if (desc->imitate == BO_IMITATION_ATTENTION) return evaluate_attention(context, desc, out);
-    /* with carried states, the text is one window */
+    /* with carried states, the text is a single window */
     const uint64_t all = bo_corpus_tokens(desc->valid.corpus), max_tokens = desc->eval_tokens;
     const size_t window =
         desc->stateful ? (size_t)(max_tokens && max_tokens < all ? max_tokens : all) : window_of(desc);
@@ -369,7 +368,7 @@ static uint64_t fingerprint(const bo_train_task *task)
     return bo_corpus_fingerprint(task->desc->train.corpus);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static const bo_train_methods methods = {.subject = "model",
                                          .data = "text",

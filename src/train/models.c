@@ -8,9 +8,9 @@
 #include "models.h"
 
 /* ====================================================================================================================
- * Data-aware frequencies (FAVOR++, FAVOR#, optimal sampling) in encoders, decoders and cross attention. They are
- * drawn from the first micro-batch of a step with the current weights, so they are a function of the settings of the
- * run and the step. */
+ * Data-aware frequencies (FAVOR++, FAVOR#, optimal sampling) in encoders, decoders and cross attention. They are drawn
+ * from the first micro-batch of a step with the current weights. They are a function of the settings of the run and of
+ * the step. */
 
 static size_t places(const bo_model *model)
 {
@@ -24,7 +24,7 @@ static bool draws_from_data(const bo_attention *attention)
     return desc->proposal != BO_PROPOSAL_NONE || desc->features.sampling == BO_SAMPLING_OPTIMAL;
 }
 
-/* True if some frequencies of the model are drawn from data. */
+/* True if the model has data-dependent frequencies. */
 static bool model_calibrates(const bo_model *model)
 {
     bool any = false;
@@ -32,7 +32,7 @@ static bool model_calibrates(const bo_model *model)
     return any;
 }
 
-/* A run that starts from a trained model starts with its frequencies. */
+/* A run from a trained model keeps its frequencies. */
 static bool needs_calibration(const bo_train_task *task, uint64_t step, const bo_attention *attention)
 {
     const uint64_t every = task->desc->calibrate_every;
@@ -48,7 +48,7 @@ static bool any_needs_calibration(const bo_train_task *task, uint64_t step)
     return any;
 }
 
-/* Sets NULL if there is nothing to draw. */
+/* Entries are NULL for attention without a draw at this step. */
 static bo_status create_all(bo_context *context, const bo_train_task *task, uint64_t step, bo_calibration **out)
 {
     const bo_model *model = task->desc->model;
@@ -58,8 +58,8 @@ static bo_status create_all(bo_context *context, const bo_train_task *task, uint
     return BO_OK;
 }
 
-/* A forward pass creates the frequencies layer by layer; the gradients of this pass are discarded. Every rank uses the
- * data of the first rank, and no states, so that all have the same frequencies. */
+/* A forward pass creates the frequencies layer by layer; the gradients of this pass are discarded. All ranks use the
+ * data of rank 0 and no states, so that they get the same frequencies. */
 static bo_status run(bo_context *context, bo_train_task *task, uint64_t step, bo_calibration *const *calibrations)
 {
     bo_graph_pass pass = {0};
@@ -85,15 +85,15 @@ static bo_status calibrate(bo_context *context, bo_train_task *task, uint64_t st
 }
 
 /* ====================================================================================================================
- * Random frequencies that are drawn anew during training, as in Random Feature Attention (2103.02143). The draw is a
- * function of (seed, step), so that ranks agree and a resumed run continues with the same draws. */
+ * Redrawing random frequencies during training, as in Random Feature Attention (2103.02143). The draw is a function of
+ * (seed, step), so all ranks and resumed runs use the same draws. */
 
 static bool draws(const bo_attention *attention)
 {
     return attention && bo_attention_is_random(attention);
 }
 
-/* Redrawing is impossible for frequencies that were chosen by data. */
+/* Data-dependent frequencies cannot be redrawn. */
 static bo_status check_redraw(bo_context *context, const bo_model *model)
 {
     bool any = false;
@@ -105,8 +105,8 @@ static bo_status check_redraw(bo_context *context, const bo_model *model)
         if (draws(model->attentions[i]) &&
             bo_attention_describe(model->attentions[i])->features.sampling == BO_SAMPLING_OPTIMAL)
             return bo_fail(context, BO_INVALID,
-                           "redraw: frequencies that are chosen by data (sampling optimal) cannot be redrawn without "
-                           "it; recalibrate them instead (calibrate_every)");
+                           "redraw: data-dependent frequencies (sampling optimal) cannot be redrawn without data; "
+                           "recalibrate them instead (calibrate_every)");
     }
     if (any) return BO_OK;
     return bo_fail(context, BO_INVALID,
@@ -125,7 +125,7 @@ static bo_status redraw(bo_context *context, bo_train_task *task, uint64_t step)
     return BO_OK;
 }
 
-/* A new draw follows a calibration of the same step, from the distribution that it fitted. */
+/* A calibration of the same step comes first. The draw uses the distribution that it fitted. */
 bo_status bo_train_model_prepare(bo_context *context, bo_train_task *task, uint64_t step)
 {
     const uint64_t every = task->desc->redraw_every;

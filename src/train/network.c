@@ -37,7 +37,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 
 /* ---- graph and batch --------------------------------------------------------------------------------------------- */
 
-/* Outputs of the layers, doubled for what they keep for the backward pass. */
+/* Outputs of the layers, doubled for the values that they keep for the backward pass. */
 static double item_bytes(const bo_train_task *task)
 {
     const bo_network *network = network_of(task);
@@ -103,7 +103,7 @@ static uint64_t fingerprint(const bo_train_task *task)
     return ((const network_task *)task)->examples;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static const bo_train_methods methods = {.subject = "network",
                                          .data = "examples",
@@ -120,7 +120,7 @@ static const bo_train_methods methods = {.subject = "network",
 bo_status bo_train_network(bo_context *context, const bo_trainer_desc *desc, bo_train_task **out)
 {
     if (!desc->model->network)
-        return bo_fail(context, BO_INVALID, "training: examples are given, but the model has the task %s",
+        return bo_fail(context, BO_INVALID, "training: found examples, but the model has the task %s",
                        bo_model_task_name(desc->model->desc.task));
     if (!desc->train.examples)
         return bo_fail(context, BO_INVALID, "training: a model of the task predict needs examples");

@@ -1,4 +1,4 @@
-/* Data-parallel training: communication between ranks. Every rank makes the same calls in the same order. */
+/* Data-parallel training: communication between ranks. All ranks make the same calls in the same order. */
 #include "../base/trace.h"
 #include "train.h"
 #include <string.h>
@@ -69,7 +69,7 @@ bo_status bo_train_same(bo_context *context, const bo_trainer *trainer)
     return bo_train_agree(context, trainer, status);
 }
 
-/* Every rank makes an id, to find out whether it can; that of rank 0 is used. *able: all ranks can. */
+/* Every rank creates an id to find out whether NCCL works. The id of rank 0 is used. *able: all ranks succeeded. */
 static bo_status share_id(bo_context *context, const bo_trainer *trainer, bo_device *device, bool *able,
                           unsigned char id[BO_RANK_ID])
 {
@@ -83,7 +83,7 @@ static bo_status share_id(bo_context *context, const bo_trainer *trainer, bo_dev
     return BO_OK;
 }
 
-/* Ranks may differ in their devices, so all of them take part in the sums of this function. */
+/* Ranks may have different devices, so all of them call the sums of this function. */
 bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
 {
     bo_device *device = bo_weights_device(trainer->task->desc->model->weights);
@@ -96,8 +96,7 @@ bo_status bo_train_connect(bo_context *context, bo_trainer *trainer)
     BO_TRY(bo_train_any(context, trainer, &failed));
     trainer->joined = able && !failed;
     if (bo_device_is_gpu(device) && !trainer->joined)
-        bo_log(context, BO_LOG_INFO,
-               "gradients are summed through the host: not all ranks have a GPU of their own and NCCL");
+        bo_log(context, BO_LOG_INFO, "gradients are summed through the host: not every rank has its own GPU and NCCL");
     return BO_OK;
 }
 

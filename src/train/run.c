@@ -25,7 +25,7 @@ static uint64_t pass_seed(const bo_trainer *trainer, size_t rank, size_t piece, 
     return bo_rng_bits(&rng);
 }
 
-/* Writes a window of micro-batch `piece` of this rank for step now.step into the graph. */
+/* Writes a window of this rank's micro-batch `piece` at step now.step into the graph. */
 static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, size_t window, bo_graph_pass *pass)
 {
     BO_SPAN(context, "train", "batch");
@@ -40,7 +40,7 @@ static bo_status load(bo_context *context, bo_trainer *trainer, size_t piece, si
     return BO_OK;
 }
 
-/* ---- numbers that are not finite --------------------------------------------------------------------------------- */
+/* ---- NaN and infinity -------------------------------------------------------------------------------------------- */
 
 /* Error message: the step, the cause, and the latest usable checkpoint. */
 static bo_status named(bo_context *context, const bo_trainer *trainer, const char *what)
@@ -51,7 +51,7 @@ static bo_status named(bo_context *context, const bo_trainer *trainer, const cha
                    bo_train_last_checkpoint(trainer, checkpoint));
 }
 
-/* Names the part of the model where the value first was not finite; otherwise gives the message of the operation that
+/* Reports the part of the model with the first NaN or infinity. Otherwise reports the message of the operation that
  * rejected its inputs, or of the loss. */
 static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_graph_pass *pass, const char *subject)
 {
@@ -59,13 +59,13 @@ static bo_status not_finite(bo_context *context, bo_trainer *trainer, const bo_g
     const char *scope = NULL;
     snprintf(what, sizeof what, "%s", subject);
     if (bo_graph_find_nonfinite(context, trainer->task->graph.graph, pass, &scope) == BO_OK && scope)
-        snprintf(what, sizeof what, "the loss is not finite; the first value that is not finite is in %s", scope);
+        snprintf(what, sizeof what, "the loss is NaN or infinite; the first NaN or infinity is in %s", scope);
     return named(context, trainer, what);
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-/* Reads a window that another one follows in the same step, to find its final states. */
+/* Runs a window that another window follows in the same step, to compute its final states. */
 static bo_status read_window(bo_context *context, bo_trainer *trainer, size_t piece, size_t window)
 {
     bo_graph_pass pass;
@@ -83,7 +83,7 @@ static bo_status add_window(bo_context *context, bo_trainer *trainer, size_t pie
     if (status == BO_NUMERIC) return not_finite(context, trainer, &pass, bo_context_error(context));
     if (status != BO_OK) return status;
     BO_TRY(bo_graph_read(context, trainer->task->graph.graph, trainer->task->graph.loss, &value));
-    if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is not finite");
+    if (!isfinite(value)) return not_finite(context, trainer, &pass, "the loss is NaN or infinite");
     *loss += trainer->task->weight * (double)value;
     return BO_OK;
 }
@@ -137,8 +137,8 @@ static bo_status take_step(bo_context *context, bo_trainer *trainer, double *los
 }
 
 /* ====================================================================================================================
- * A run: steps and the work between them. Work that was due at the step of a checkpoint is done again when the run
- * resumes, so that an interrupted run evaluates, reports and stops at the same steps as an uninterrupted one. */
+ * A run: steps and the work between them. Work that is due at the step of a checkpoint is repeated when the run is
+ * resumed. An interrupted run therefore evaluates, reports and stops at the same steps as an uninterrupted one. */
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
@@ -258,7 +258,7 @@ typedef struct costs {
     double step, evaluation, checkpoint;
 } costs;
 
-/* Evaluations whose interval was not specified may take a tenth of the time. */
+/* Evaluations with a default interval may take a tenth of the time. */
 static uint64_t interval(const bo_trainer *trainer, const costs *c, uint64_t steps)
 {
     if (trainer->desc.eval_every) return trainer->desc.eval_every;
@@ -295,7 +295,7 @@ static double seconds_left(bo_trainer *trainer)
     return 60 * trainer->now.minutes * MARGIN - trainer->now.seconds;
 }
 
-/* Computes gradients that are not used, to warm up memory and caches and to get a first estimate for the schedule. */
+/* Computes unused gradients to warm up memory and caches, and to get a first estimate for the schedule. */
 static bo_status warm_up(bo_context *context, bo_trainer *trainer)
 {
     double loss;
@@ -337,7 +337,7 @@ static bo_status measure_rest(bo_context *context, bo_trainer *trainer, costs *c
     return BO_OK;
 }
 
-/* Takes and times the first steps, an evaluation and a checkpoint, and sets now.steps. */
+/* Times the first steps, an evaluation and a checkpoint, and sets now.steps. */
 static bo_status find_steps(bo_context *context, bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;

@@ -18,7 +18,7 @@
 
 /* ====================================================================================================================
  * training.json: the position of a run, and the settings that a resumed run must share. Equal runs have equal files:
- * the time is in metrics.jsonl. */
+ * times are in metrics.jsonl. */
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
@@ -149,7 +149,7 @@ static void settings(bo_json_text *text, const bo_trainer *trainer)
     const bo_trainer_desc *desc = &trainer->desc;
     bo_json_raw(text, "{");
     bo_train_setting_code(text, "seed",
-                          desc->seed); /* first: others depend on it, and the first difference is reported */
+                          desc->seed); /* first: other settings depend on it, and the first difference is reported */
     trainer->task->methods->settings(trainer->task, text);
     bo_train_setting_number(text, "batch", (double)desc->batch);
     optimizer_settings(text, &desc->optimizer);
@@ -273,10 +273,10 @@ bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const c
 }
 
 /* ====================================================================================================================
- * metrics.jsonl: one line per report, with the names of bo_training_report; the metric and the unit have their own
- * names. The number of threads and the instruction set are added, because times depend on them. */
+ * metrics.jsonl: one line per report, with the names of bo_training_report; the names of the metric and of the unit
+ * vary. The number of threads and the instruction set are added, because times depend on them. */
 
-static const char FIRST[] = "{\"step\": "; /* start of every line, used to cut lines */
+static const char FIRST[] = "{\"step\": "; /* start of every line, used to split lines */
 
 /* Writes a name of one or two plain words. */
 static void add_named(bo_json_text *text, const char *first, const char *second, double value)
@@ -350,9 +350,9 @@ static line_kind classify(const char *line, const char *end, uint64_t done)
     return strtoull(line + length, NULL, 10) <= done ? LINE_DONE : LINE_LATER;
 }
 
-/* Removes the lines of later steps from the text and returns its new length. Lines after the last completed step go as
- * well, whatever they hold: a power failure may tear them. *unreadable is the number of the first line that holds no
- * report, 0 if there is none. */
+/* Removes the lines of later steps from the text and returns its new length. All lines after the last completed step
+ * are removed, even damaged ones: a power failure may tear them. *unreadable is the number of the first line without a
+ * report, or 0. */
 static size_t cut(char *text, size_t length, uint64_t done, size_t *unreadable)
 {
     size_t number = 0, kept = 0, last = 0;
@@ -370,7 +370,7 @@ static size_t cut(char *text, size_t length, uint64_t done, size_t *unreadable)
     return last;
 }
 
-/* The time of the last of these lines; 0 if there is none. */
+/* Returns the time of the last of these lines, or 0. */
 static double last_seconds(const char *text, size_t length)
 {
     static const char name[] = "\"seconds\": ";
@@ -397,7 +397,7 @@ bo_status bo_train_metrics_cut(bo_context *context, bo_trainer *trainer)
     if (trainer->now.seconds == 0) trainer->now.seconds = last_seconds(text, kept);
     if (unreadable)
         bo_log(context, BO_LOG_WARNING,
-               "%s: line %zu is damaged and not a report; the other lines up to step %llu stay", path, unreadable,
+               "%s: line %zu is damaged and not a report; the other lines up to step %llu are kept", path, unreadable,
                (unsigned long long)trainer->now.step);
     const bo_status status = kept < length ? bo_file_save(context, path, text, kept) : BO_OK;
     bo_free(text);

@@ -6,16 +6,16 @@
 #include "../device/cpu/kernels.h"
 #include "states.h"
 
-/* Pieces of memory are consecutive, one per lane or run. A piece holds the states of all layers, or their gradients.
- * Invariant: runs that neither begin nor end a window use `empty`, `spare` and `zeros`. */
+/* Memory is divided into consecutive pieces, one per lane or run. A piece has the states of all layers, or their
+ * gradients. Invariant: runs that neither start nor end a window use `empty`, `spare` and `zeros`. */
 struct bo_train_states {
     bo_train_states_desc desc;
     size_t layers, runs; /* runs: the maximum number in a pass */
-    size_t *at;          /* start of each layer in the states of a lane; [layers]: their size */
+    size_t *at;          /* offset of each layer in the states of a lane; [layers]: their total size */
     size_t *gradient_at; /* the same for gradients, in floats */
     size_t largest, largest_gradient;
     char *now, *next;               /* of all lanes: at the start and at the end of the step */
-    uint64_t *read_now, *read_next; /* tokens that a lane has read since it began */
+    uint64_t *read_now, *read_next; /* tokens that a lane has read since its start */
     char *between;                  /* of the lanes of a micro-batch, after each window but the last */
     uint64_t *read_between;
     char *empty;            /* one piece */
@@ -28,7 +28,7 @@ struct bo_train_states {
     const float **final_gradients;
 };
 
-/* ---- what can be carried ----------------------------------------------------------------------------------------- */
+/* ---- supported models -------------------------------------------------------------------------------------------- */
 
 static bo_status check_layer(bo_context *context, bo_mixer mixer, const bo_attention *attention)
 {
@@ -121,7 +121,7 @@ static bo_status place_layers(bo_context *context, bo_train_states *s)
     return BO_OK;
 }
 
-/* What lasts from step to step. */
+/* Allocates the memory that lasts from step to step. */
 static bo_status allocate_lanes(bo_context *context, bo_train_states *s)
 {
     const size_t lanes = s->desc.lanes, stride = s->at[s->layers];
@@ -246,7 +246,7 @@ typedef struct lane_ends {
     const float *final_gradient;
 } lane_ends;
 
-/* Where the lane ends after window `window` of the step; the start of the step for window -1. */
+/* Returns the state of the lane after window `window` of the step. Window -1: at the start of the step. */
 static char *state_after(const bo_train_states *s, size_t window, size_t lane, size_t first, uint64_t **read)
 {
     const size_t stride = s->at[s->layers], inner = window * s->desc.micro_batch + lane;
@@ -328,10 +328,10 @@ bo_status bo_train_states_load(bo_context *context, bo_train_states *s, const bo
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
-enum { EXCHANGE = BO_SIZE(1 << 12, 16) }; /* words exchanged at a time */
+enum { EXCHANGE = BO_SIZE(1 << 12, 16) }; /* 64-bit words exchanged at a time */
 
-/* Replaces bytes by those of the rank that owns them. Sums are exact: each word, as a double, is zero on all ranks but
- * one. */
+/* Replaces bytes by the bytes of the rank that owns them. Sums are exact: each word, as a double, is zero on all ranks
+ * but one. */
 static bo_status gather_bytes(bo_context *context, const bo_collective *ranks, bool is_local, char *bytes, size_t count)
 {
     double values[EXCHANGE];
@@ -395,8 +395,8 @@ static bo_status check_state(bo_context *context, const bo_train_states *s, cons
     const void *state = s->now + lane * s->at[s->layers] + s->at[layer];
     const bo_attention *attention = s->desc.model->attentions[layer];
     if (!attention && !bo_context_kernels(context)->finite(state_stride(s->desc.model, layer) / sizeof(float), state))
-        return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: the state holds a number that is not finite",
-                       path, lane, layer);
+        return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: the state contains a NaN or infinity", path,
+                       lane, layer);
     const bo_status status = attention ? bo_attention_state_check(context, attention, state) : BO_OK;
     if (status != BO_INVALID && status != BO_VERSION) return status;
     return bo_fail(context, BO_FORMAT, "%s: sequence %zu, layer %zu: %s", path, lane, layer, bo_context_error(context));
@@ -408,7 +408,7 @@ bo_status bo_train_states_read_tensors(bo_context *context, bo_train_states *s, 
     const char *path = bo_tensors_path(file), *format = bo_tensors_meta(file, "format"),
                *version = bo_tensors_meta(file, "format_version");
     const bo_file_tensor *states, *tokens;
-    BO_TRY(bo_train_states_reset(context, s)); /* the empty state is that of the current frequencies */
+    BO_TRY(bo_train_states_reset(context, s)); /* the empty state depends on the current frequencies */
     if (!format || strcmp(format, format_name) != 0 || !version)
         return bo_fail(context, BO_FORMAT, "%s: expected the states of a run, found %.60s", path,
                        format ? format : "another safetensors file");

@@ -1,6 +1,6 @@
-/* States of a language model that are carried from one step to the next, one per sequence of a batch (a lane). They are
- * those of sessions (model.h); a pass reads them and writes its final states elsewhere (bo_graph_pass), so that a step
- * that fails, or is computed twice, finds them unchanged.
+/* States of a language model that are carried from one step to the next, one per sequence of a batch (a lane). They
+ * have the format of session states (model.h). A pass reads them and writes its final states to other memory
+ * (bo_graph_pass), so that a failed or repeated step finds them unchanged.
  *
  * A step has `windows` consecutive windows per lane. Their passes run in the order of the text first, to find the
  * states in between, and then in reverse with gradients, each with the gradient of its final states from the pass
@@ -32,22 +32,23 @@ typedef struct bo_train_segment {
     const size_t *lengths; /* … and their lengths; NULL: each window is one run */
 } bo_train_segment;
 
-/* Refuses models whose state cannot be carried, or has no gradient. */
+/* Refuses models whose states cannot be carried or have no gradient. */
 bo_status bo_train_states_check(bo_context *context, const bo_model *model);
-/* Bytes that create and open allocate. */
+/* Returns the bytes that create and open allocate. */
 size_t bo_train_states_bytes(const bo_train_states_desc *desc);
 /* Creates empty states, with `model`, `lanes` and `windows` of the descriptor. */
 bo_status bo_train_states_create(bo_context *context, const bo_train_states_desc *desc, bo_train_states **out);
 void bo_train_states_destroy(bo_train_states *states); /* accepts NULL */
-/* Allocates what passes need, before the first one: with `micro_batch` and `most_runs`. No effect if that was done. */
+/* Allocates the memory of passes for `micro_batch` and `max_runs`, before the first one. No effect if it is already
+ * allocated. */
 bo_status bo_train_states_open(bo_context *context, bo_train_states *states, const bo_train_states_desc *desc);
 
-/* Forgets what all lanes have read. */
+/* Resets all lanes to empty states. */
 bo_status bo_train_states_reset(bo_context *context, bo_train_states *states);
-/* Sets the states and gradients of a pass, and adds to the positions what a lane has read before. */
+/* Sets the states and gradients of a pass, and adds the number of tokens read so far to the positions. */
 bo_status bo_train_states_load(bo_context *context, bo_train_states *states, const bo_train_segment *segment,
                                int32_t *positions, bo_graph_pass *pass);
-/* Ends a step: the final states of its last windows begin the next step. */
+/* Ends a step: the final states of its last windows become the initial states of the next step. */
 void bo_train_states_advance(bo_train_states *states);
 
 /* Collects the states of the lanes of all ranks. */

@@ -36,9 +36,8 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     if (task->desc->imitate == BO_IMITATION_ATTENTION) {
         BO_TRY(bo_model_freeze_original(context, task->desc->model));
         if (bo_weights_describe(weights)->trained == 0)
-            return bo_fail(
-                context, BO_INVALID,
-                "imitate: the attention has no parameters that its teacher has not; nothing is left to train");
+            return bo_fail(context, BO_INVALID,
+                           "imitate: the attention has the same parameters as its teacher; nothing is left to train");
     }
     return task->desc->freeze ? freeze_all(context, weights, task->desc->freeze) : BO_OK;
 }
@@ -68,7 +67,7 @@ static bool files_hold(const bo_train_task *task)
     return last[0] && strstr(last[0], ".safetensors");
 }
 
-/* Data of several tasks would leave open which one the run is for. */
+/* Data of several tasks would be ambiguous. */
 static bo_status check_data(bo_context *context, const bo_trainer_desc *desc)
 {
     const bo_training_data *train = &desc->train, *valid = &desc->valid;

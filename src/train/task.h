@@ -1,14 +1,14 @@
 /* A task defines what is trained on which data. The trainer handles steps, ranks, checkpoints and reports. A task
  * handles its data, and the graph of the model that computes the loss of a batch of items (sequences, examples). Each
- * task has its own file: a struct that begins with bo_train_task, a table of functions, and one function that creates
- * it from the trainer's descriptor.
+ * task has a file: a struct that starts with bo_train_task, a table of functions, and one function that creates it from
+ * the trainer's descriptor.
  *
  *     typedef struct language { bo_train_task task; … } language;
  *     static const bo_train_methods methods = {.subject = "model", …};
  *     bo_status bo_train_language(context, desc, &task);
  *
- * Data is a function of (seed, step): load always gives the same items for the same place, so that a resumed run
- * continues with the same bits. */
+ * Data is a function of (seed, step): load returns the same items for the same place, so a resumed run continues with
+ * the same bits. */
 #ifndef BO_TRAIN_TASK_H
 #define BO_TRAIN_TASK_H
 
@@ -23,11 +23,11 @@ typedef struct bo_train_task bo_train_task;
 typedef struct bo_train_place {
     uint64_t step;
     size_t rank, first, count, window;
-    bool reset; /* without the states in which earlier steps ended, which only the rank itself has */
+    bool reset; /* without the final states of earlier steps, which only this rank has */
 } bo_train_place;
 
-/* All functions are required except where noted. The descriptor (task->desc) belongs to the trainer: it is checked and
- * its defaults are filled in. */
+/* All functions are required except where noted. The trainer owns the descriptor (task->desc). It is checked, and its
+ * defaults are filled in. */
 typedef struct bo_train_methods {
     const char *subject; /* the subject in messages: "model" */
     const char *data;    /* the data in messages: "text" */
@@ -35,27 +35,26 @@ typedef struct bo_train_methods {
 
     /* Checks that descriptor, subject and data fit together. */
     bo_status (*check)(bo_context *context, const bo_train_task *task);
-    /* Approximate bytes of activations per item, for the default of micro_batch. This is a simple count and not the
-     * plan of the graph, which depends on the number of threads: the same run must be divided in the same way on any
-     * host. */
+    /* Approximate bytes of activations per item, for the default of micro_batch. This is a simple count. The plan of
+     * the graph depends on the number of threads, but a run must be divided in the same way on every host. */
     double (*item_bytes)(const bo_train_task *task);
     /* Creates the graph of a micro-batch (bo_train_graph), whose loss is the mean over the items, and buffers for the
-     * batch. close frees everything except the graph and the struct of the task. It is also called after a failure and
+     * batch. close frees everything except the graph and the struct of the task. It is also called after a failure, and
      * if open was never called. */
     bo_status (*open)(bo_context *context, bo_train_task *task, size_t micro_batch);
     void (*close)(bo_train_task *task);
-    /* Writes the items into the graph. `training` and `seed` of *pass are set by the caller; the task sets the rest,
+    /* Writes the items into the graph. The caller sets `training` and `seed` of *pass. The task sets the other members,
      * such as lengths. */
     bo_status (*load)(bo_context *context, bo_train_task *task, const bo_train_place *place, bo_graph_pass *pass);
-    /* Called before the gradients of a step, on every rank in the same way. NULL: nothing to do. */
+    /* Called before the gradients of a step, on every rank. NULL: nothing to do. */
     bo_status (*prepare)(bo_context *context, bo_train_task *task, uint64_t step);
-    /* Called after a step whose update was made. NULL: nothing to do. */
+    /* Called after the update of a step. NULL: nothing to do. */
     void (*advance)(bo_train_task *task);
     /* Evaluates on the held-out data; called if `evaluates` is true. */
     bo_status (*evaluate)(bo_context *context, bo_train_task *task, bo_training_score *out);
 
-    /* Writes and reads task->state_file, which holds what lasts from step to step besides weights, and before writing
-     * collects it from all ranks, on every rank. Required if there is such a file. */
+    /* Write and read task->state_file, the state that lasts from step to step besides weights. gather collects it from
+     * all ranks before it is written, and is called on every rank. Required if there is such a file. */
     bo_status (*gather_state)(bo_context *context, bo_train_task *task);
     bo_status (*write_state)(bo_context *context, bo_train_task *task, const char *path);
     bo_status (*read_state)(bo_context *context, bo_train_task *task, const char *path);
@@ -72,22 +71,22 @@ typedef struct bo_train_methods {
 struct bo_train_task {
     const bo_train_methods *methods;
     const bo_trainer_desc *desc;
-    const char *metric;       /* second number of the score: "bits_per_byte", "accuracy" */
+    const char *metric;       /* name of the second number of the score: "bits_per_byte", "accuracy" */
     const char *const *files; /* names of the files of a directory that loads as the model; set after creation */
     size_t units;             /* units per item: the tokens of a sequence, or 1 for an example; known after open */
     size_t batch;             /* default number of items per step; 0: the trainer's default */
     bool evaluates;           /* held-out data exists */
     bo_model_graph graph;
     double weight; /* weight of the loaded micro-batch in the mean of the step; 1 if load does not set it */
-    /* Parts of an item, each of which has a run of the graph; 0 means 1. The runs are made forward in order, and then
-     * with gradients in reverse, so that a part can use the states and their gradients of the parts beside it. */
+    /* Parts of an item, one graph run each; 0 means 1. The parts run forward in order and then, with gradients, in
+     * reverse. A part can therefore use the states of the previous part and the state gradients of the next one. */
     size_t windows;
     const char *state_file; /* an additional file of checkpoints; NULL: none */
-    bool redrawn;           /* prepare has replaced frequencies: earlier states cannot be used */
+    bool redrawn;           /* prepare has replaced frequencies, so earlier states are invalid */
     bool *frozen;           /* trainable flags before bo_train_freeze; NULL: unchanged */
 };
 
-/* Plans the graph of a task, without memory: that of `desc`, with a loss and gradients. */
+/* Plans the graph of `desc` with a loss and gradients, without memory. */
 bo_status bo_train_graph(bo_context *context, bo_train_task *task, bo_model_graph_desc desc);
 
 /* Tasks. `desc` must outlive the task. Before check, only its pointers are read. */

@@ -1,10 +1,11 @@
 /* Classification, matching and translation as a task. Items are packs of whole examples (texts.h), so that a step has a
  * fixed number of tokens rather than of examples.
  *
- * The packs of a step are a function of (seed, step). Those of a micro-batch are placed after each other in the rows of
- * one graph. The loss is the mean over the examples of the step (for translations: over the tokens of its targets);
- * each micro-batch is weighted by its number of them. Other micro-batch sizes and other numbers of ranks therefore
- * train on the same examples with the same gradients, up to rounding and to dropout, which is drawn per micro-batch. */
+ * The packs of a step are a function of (seed, step). The packs of a micro-batch are consecutive in the rows of one
+ * graph. The loss is the mean over the examples of the step (for translations: over the tokens of its targets); each
+ * micro-batch is weighted by its number of examples or tokens. Runs with another micro-batch size or number of ranks
+ * therefore use the same examples and get the same gradients, up to rounding and to dropout, which is drawn per
+ * micro-batch. */
 #include "../text/facts.h"
 #include "../text/packs.h"
 #include <bochner/generate.h>
@@ -14,7 +15,7 @@
 #include "../attention/enums.h"
 #include "models.h"
 
-/* Default tokens per pack and per step. An epoch has a minimum number of steps, however few texts there are. */
+/* Default tokens per pack and per step. An epoch has a minimum number of steps, even with few texts. */
 enum { PACK = 2048, MIN_PACK = 64, STEP = 8 * PACK, TRANSLATION_STEP = 2 * PACK, STEPS_OF_EPOCH = 16 };
 
 /* Invariant: packs, packed and examples exist between open and close. */
@@ -37,7 +38,7 @@ static const bo_model *model_of(const bo_train_task *task)
 
 /* ---- packs ------------------------------------------------------------------------------------------------------- */
 
-/* Rows that an example occupies in the stream of `side`. */
+/* Returns the rows of an example in the stream of `side`. */
 static size_t rows_of(const bo_texts *texts, bool translates, size_t example, size_t side)
 {
     size_t rows = bo_text_at(texts, example, side).count;
@@ -55,7 +56,7 @@ static size_t max_rows(const bo_texts *texts, bool translates, size_t side)
     return largest;
 }
 
-/* Rounds rows to a number with many divisors that suits the engine. */
+/* Rounds rows up to a block size of the engine, with many divisors. */
 static size_t whole_blocks(size_t rows)
 {
     return (rows + 31) / 32 * 32;
@@ -66,7 +67,7 @@ static uint64_t all_tokens(const bo_texts *texts)
     return bo_texts_tokens(texts, 0) + (bo_texts_sides(texts) == 2 ? bo_texts_tokens(texts, 1) : 0);
 }
 
-/* Tokens of the stream that is trained on: those of the targets, or of all texts. At least 1. */
+/* Returns the number of training tokens: of the targets, or of all texts; at least 1. */
 static double tokens_of(const texts_task *self)
 {
     const bo_texts *texts = self->task.desc->train.texts;
@@ -190,9 +191,9 @@ static bo_status make_batch(bo_context *context, texts_task *self, size_t micro_
                                (int32_t)expected.end - 1, &self->packed);
 }
 
-/* The number of sequences that the cost of a pack is estimated with: equal lengths that divide its rows, near the mean
- * number of texts. State-space layers plan for that length, but the rest of the rows may be longer than any text; for
- * them the result is 0, which means one sequence of all rows. */
+/* Returns the number of sequences for estimating the cost of a pack: equal lengths that divide its rows, near the mean
+ * number of texts. State-space layers plan for that length, but the filler may be longer than any text. The result for
+ * them is 0: one sequence of all rows. */
 static bool has_systems(const bo_model_desc *d)
 {
     for (int part = BO_MODEL_PART_LAYERS; part <= BO_MODEL_PART_ENCODER; part += BO_MODEL_PART_ENCODER) {
@@ -245,7 +246,7 @@ static void close_graph(bo_train_task *task)
     self->examples = NULL;
 }
 
-/* The weight of these examples in the mean. */
+/* Returns the weight of these examples in the mean. */
 static double weight_of(const texts_task *self, const size_t *examples, size_t count)
 {
     double weight = 0;
@@ -254,7 +255,7 @@ static double weight_of(const texts_task *self, const size_t *examples, size_t c
     return self->translates ? weight : (double)count;
 }
 
-/* The weight of all packs of a step, including those of other ranks. */
+/* Computes the weight of all packs of a step, on all ranks. */
 static bo_status weigh_step(bo_context *context, texts_task *self, uint64_t step)
 {
     if (self->weighed == step) return BO_OK;
@@ -291,7 +292,7 @@ static bo_status load(bo_context *context, bo_train_task *task, const bo_train_p
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* The number of examples with about this many tokens; 0: all. */
+/* Returns the number of examples that have about this many tokens; 0: all. */
 static uint64_t max_examples(const bo_texts *texts, uint64_t tokens)
 {
     if (!tokens) return 0;
@@ -337,7 +338,7 @@ static bo_status plan(bo_context *context, const bo_train_task *task, bo_trainin
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-/* Settings that the fingerprint of a model does not cover if its frequencies depend on the data. */
+/* Writes settings that the fingerprint of a model with data-dependent frequencies does not cover. */
 static void task_settings(const bo_model_desc *d, bo_json_text *text)
 {
     bo_train_setting_word(text, "task", bo_model_task_name(d->task));
@@ -352,7 +353,7 @@ static void task_settings(const bo_model_desc *d, bo_json_text *text)
     }
 }
 
-/* The settings of the texts come before those of the model, whose classes are those of the texts. */
+/* Writes the settings of the texts before those of the model, because the texts determine its classes. */
 static void settings(const bo_train_task *task, bo_json_text *text)
 {
     const bo_trainer_desc *desc = task->desc;
@@ -371,7 +372,7 @@ static uint64_t fingerprint(const bo_train_task *task)
     return bo_texts_fingerprint(task->desc->train.texts);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 static const bo_train_methods methods = {.subject = "model",
                                          .data = "texts",

@@ -11,7 +11,7 @@
 
 /* ---- the position of a run --------------------------------------------------------------------------------------- */
 
-/* The numbers of a run that a checkpoint stores besides weights and optimizer state. */
+/* The numbers that a checkpoint stores besides weights and optimizer state. */
 typedef struct bo_training {
     uint64_t step, steps; /* steps done, and total steps; steps 0: to be determined from `minutes` */
     double minutes;       /* 0: the number of steps was specified */
@@ -35,9 +35,9 @@ enum { BO_TRAIN_EXCHANGE = BO_SIZE(1 << 20, 64) }; /* gradients exchanged at a t
  * batch of a rank. The task is open, and its graph and gradients have memory. */
 struct bo_trainer {
     bo_trainer_desc desc;
-    bo_precision precision; /* of the context that created it */
-    char *directory;        /* NULL: nothing is written. Rank 0 writes; the others read */
-    int lock;               /* lock file in the directory, held for the life of the trainer; -1: none */
+    bo_precision precision; /* of the context that created the trainer */
+    char *directory;        /* NULL: no files. Rank 0 writes, other ranks read */
+    int lock;               /* file descriptor of the lock file, open while the trainer exists; -1: none */
     bo_train_task *task;    /* its descriptor is `desc` */
     bo_optimizer *optimizer;
     size_t pieces;                /* micro-batches per step on each rank */
@@ -62,12 +62,12 @@ bo_status bo_train_sum(bo_context *context, const bo_trainer *trainer, double *v
 bo_status bo_train_broadcast(bo_context *context, const bo_trainer *trainer, double *values, size_t count);
 /* Checks that every rank succeeded. Returns this rank's failure, or reports that another rank failed. */
 bo_status bo_train_agree(bo_context *context, const bo_trainer *trainer, bo_status status);
-/* Checks that all ranks are at the same step of the same run. Hosts may have different directories or texts under the
+/* Checks that all ranks are at the same step of the same run. Hosts may have different directories or texts with the
  * same name. */
 bo_status bo_train_same(bo_context *context, const bo_trainer *trainer);
 /* Sets *flag on all ranks if it is true on any. */
 bo_status bo_train_any(bo_context *context, const bo_trainer *trainer, bool *flag);
-/* Lets the devices of the ranks sum gradients without the host, if they can. */
+/* Sums gradients on the devices of the ranks without the host, if possible. */
 bo_status bo_train_connect(bo_context *context, bo_trainer *trainer);
 /* Replaces gradients by their sums over the ranks. */
 bo_status bo_train_sum_gradients(bo_context *context, bo_trainer *trainer);
@@ -90,13 +90,12 @@ static inline bo_optimizer_desc bo_train_optimizer(const bo_optimizer_desc *desc
     return optimizer;
 }
 
-/* The interval to use if none is given, for a run of this many steps. */
+/* Returns the requested interval, or the default for a run of this many steps if it is 0. */
 uint64_t bo_train_interval(uint64_t requested, uint64_t steps);
 
-/* ---- what is on disk --------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* A longer directory is refused before the first step, because the files of a checkpoint would have no room for their
- * names. */
+/* A longer directory is refused before the first step, because the names of the files of a checkpoint would not fit. */
 enum { BO_TRAIN_PATH = 4096, BO_TRAIN_LONGEST_DIRECTORY = 3950 };
 
 /* checkpoint.c: file system functions; errors contain the path. */
@@ -107,7 +106,7 @@ bo_status bo_train_record_write(bo_context *context, const bo_trainer *trainer, 
 /* BO_INVALID if the run in `directory` has different settings; the message names the setting, the expected and the
  * found value. */
 bo_status bo_train_record_read(bo_context *context, bo_trainer *trainer, const char *directory);
-/* The same for the text of the file, without its checksum. */
+/* Likewise for the text of the file, without its checksum. */
 bo_status bo_train_record_parse(bo_context *context, bo_trainer *trainer, const char *where, const char *text,
                                 size_t length);
 
@@ -116,12 +115,12 @@ bo_status bo_train_save(bo_context *context, bo_trainer *trainer);
 bo_status bo_train_prepare(bo_context *context, bo_trainer *trainer); /* prepares the directory before a run */
 /* restores the newest intact checkpoint, if any */
 bo_status bo_train_restore(bo_context *context, bo_trainer *trainer);
-/* states which checkpoint remains */
+/* returns a text about the latest checkpoint for messages */
 const char *bo_train_last_checkpoint(const bo_trainer *trainer, char out[BO_TRAIN_PATH]);
 
 /* run_file.c: metrics.jsonl. */
 bo_status bo_train_metrics_add(bo_context *context, const bo_trainer *trainer);
-/* removes lines of steps that are not done yet */
+/* removes lines of later steps */
 bo_status bo_train_metrics_cut(bo_context *context, bo_trainer *trainer);
 
 #endif

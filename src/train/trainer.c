@@ -21,7 +21,7 @@ uint64_t bo_train_interval(uint64_t requested, uint64_t steps)
     return steps / 10 > 25 ? steps / 10 : 25;
 }
 
-/* A CPU gains nothing from more than a few items at a time; a GPU does. */
+/* More than a few items at a time are faster on a GPU only. */
 static double micro_batch_bytes(bo_device *device)
 {
     const double min_bytes = 1073741824.0;
@@ -149,7 +149,7 @@ bo_status bo_trainer_estimate(bo_context *context, const bo_trainer_desc *desc, 
 }
 
 /* ====================================================================================================================
- * The trainer: everything a run needs is created once. A step allocates nothing. */
+ * The trainer. All resources of a run are created once. A step allocates no memory. */
 
 static bo_status make_graph(bo_context *context, bo_trainer *trainer)
 {
@@ -180,7 +180,7 @@ static void begin(bo_trainer *trainer)
     trainer->lock = -1;
 }
 
-/* Sets the values that the checkpoint did not determine. */
+/* Sets the values that the checkpoint does not contain. */
 static void settle(bo_trainer *trainer)
 {
     bo_training *now = &trainer->now;
@@ -207,7 +207,7 @@ static bo_status make_optimizer(bo_context *context, bo_trainer *trainer)
     return BO_OK;
 }
 
-/* Ranks synchronize after each part, so that none waits for one that failed. */
+/* Ranks synchronize after each part, so that no rank waits for a failed one. */
 static bo_status create(bo_context *context, const bo_trainer_desc *desc, bo_trainer *trainer)
 {
     trainer->desc = *desc;

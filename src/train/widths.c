@@ -10,7 +10,7 @@
 #include "../optim/optim.h"
 #include "train.h"
 
-/* Measurements of one subject: `values` holds one number per width for each trend, trend by trend. */
+/* Measurements of one kind: `values` has one number per width for each trend, trend by trend. */
 typedef struct trend_list {
     double *values;
     bo_widths_trend *items;
@@ -19,7 +19,7 @@ typedef struct trend_list {
 
 /* Order of the trends: activation[step][part], loss[step], norm and change[matrix]. */
 typedef struct widths_made {
-    bo_widths out; /* first, so that bo_widths_destroy() finds the rest */
+    bo_widths out; /* first member: bo_widths_destroy() casts the pointer */
     size_t widths;
     double *width;
     trend_list activation, loss, norm, change;
@@ -147,7 +147,7 @@ static bo_status measure_sizes(bo_context *context, const walk *k, size_t step, 
     return BO_OK;
 }
 
-/* The last run computes the loss only. */
+/* The last step only computes the loss. */
 static bo_status walk_step(bo_context *context, const walk *k, size_t step)
 {
     bo_weights *weights = k->model->weights;
@@ -205,7 +205,7 @@ static bo_status make_trends(bo_context *context, size_t count, size_t widths, t
     return out->values && out->items ? BO_OK : BO_MEMORY;
 }
 
-/* The parts and matrices are those of the first model; the other models have the same. */
+/* The parts and matrices of the first model. The other models have the same. */
 static bo_status allocate_results(bo_context *context, const walk *k)
 {
     static const char what[] = "a check of widths";

@@ -172,13 +172,13 @@ fails 2 "--features" $linearize --features 0 --out never
 fails 1 "linearized already" "$BOCHNER" linearize plain --data text.txt $small $steps --out never
 succeeds "$BOCHNER" train --data text.txt --out rfa --attention rfa --layers 1 --width 8 --heads 1 --features 4 --context 8 --batch 2 \
     --steps 1 --valid-fraction 0 --quiet
-fails 1 "rfa attention|fixed size already" "$BOCHNER" linearize rfa --data text.txt $small $steps --out never
+fails 1 "rfa attention|already has a fixed size" "$BOCHNER" linearize rfa --data text.txt $small $steps --out never
 printf 'good\tax\nbad\tby\ngood\tbbx\nbad\taay\n' >labels.tsv
 succeeds "$BOCHNER" train --task classify --data labels.tsv --attention softmax --layers 1 --width 8 --heads 1 --out labels --steps 1 \
     --valid-fraction 0 --quiet
 fails 1 "requires a language model" "$BOCHNER" linearize labels --data text.txt $small $steps --out never
 "$BOCHNER" linearize rfa --teacher-text 100000000 $small $steps --out never >out 2>err # refused before the text is written
-grep -q "fixed size already" err || complain "a model that cannot be linearized: $(cat err)"
+grep -q "already has a fixed size" err || complain "a model that cannot be linearized: $(cat err)"
 fails 1 "nomodel" "$BOCHNER" linearize nomodel --data text.txt $small $steps --out never
 fails 1 "missing.txt" "$BOCHNER" linearize base --data missing.txt $small $steps --out never
 mkdir directory

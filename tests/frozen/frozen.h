@@ -159,7 +159,7 @@ static inline bo_status frozen_translate(bo_context *context, const bo_model *mo
     return status == BO_OK ? frozen_add(context, out, scores, sizeof scores) : status;
 }
 
-/* Greedy, with a beam, and the loss of given translations. */
+/* Greedy decoding, beam search, and the loss of reference translations. */
 static inline bo_status frozen_translations(bo_context *context, const bo_model *model, frozen *out)
 {
     bo_texts *texts;

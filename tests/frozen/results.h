@@ -1,4 +1,4 @@
-/* Comparison of what a model computes with what an earlier version computed. */
+/* Compares the results of a model with the results of an earlier version. */
 #ifndef BO_TEST_FROZEN_RESULTS_H
 #define BO_TEST_FROZEN_RESULTS_H
 
@@ -39,7 +39,7 @@ static inline bool frozen_done(bo_context *context, bo_status status, const char
     return status == BO_OK;
 }
 
-/* The last bytes of `expected` are those of `found`, or the first number that differs is printed. The plain C kernels
+/* Checks that the last bytes of `expected` equal `found`, and prints the first number that differs. The plain C kernels
  * sum in a fixed order without fused multiply-add, so that the bits do not depend on the processor. */
 static inline int frozen_differ(const char *directory, const char *name, const char *what, const frozen *expected,
                                 const frozen *found)

@@ -1,5 +1,5 @@
-/* Initial parameters of attention from text: never worse than the usual ones, set as reported, the same for any number
- * of threads; whitening; memory and refusals. */
+/* Initial parameters of attention from text: never worse than the defaults, set as reported, the same for any number of
+ * threads; whitening; memory and refusals. */
 #include <bochner/names.h>
 #include "attention/attention.h"
 #include "features/facts.h"
@@ -182,7 +182,7 @@ static void set_as_reported(void **state)
     bo_model_destroy(student), bo_model_destroy(teacher);
 }
 
-/* A member of the family other than the usual one is chosen somewhere, for each kind of parameter. */
+/* For each kind of parameter, a member of the family other than the default is chosen somewhere. */
 static void the_choice_matters(void **state)
 {
     runs *r = *state;
@@ -234,7 +234,7 @@ static void same_for_any_number_of_threads(void **state)
     r->context = context;
 }
 
-/* Errors that are not finite, of queries that are too large, keep the usual parameters. */
+/* Infinite errors, from queries that are too large, keep the default parameters. */
 static void overflow_keeps_the_default_parameters(void **state)
 {
     runs *r = *state;
@@ -255,7 +255,7 @@ static void overflow_keeps_the_default_parameters(void **state)
     bo_model_destroy(student), bo_model_destroy(teacher);
 }
 
-/* A head whose queries and keys are zero, such as one that was pruned, cannot be whitened; its layer starts without. */
+/* A head with zero queries and keys, such as a pruned head, cannot be whitened. Its layer starts without whitening. */
 static void heads_without_queries(void **state)
 {
     runs *r = *state;

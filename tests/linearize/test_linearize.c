@@ -1,5 +1,5 @@
-/* Linearization from end to end: the student learns, its directory can be loaded, a call that is stopped anywhere
- * continues to the same bits, and nothing is overwritten or left behind by calls that are refused. */
+/* Linearization from end to end: the student learns, its directory can be loaded, a call that is stopped anywhere is
+ * resumed with the same bits, and refused calls neither overwrite nor leave files. */
 #include "base/counting.h"
 #include "model/internal.h"
 #include "train/runs.h"
@@ -79,7 +79,7 @@ static bo_linearize_desc desc_of(runs *r, const bo_model *teacher, const char *k
     return desc;
 }
 
-/* ---- what it does ------------------------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static double perplexity(runs *r, const bo_model *model)
 {
@@ -99,7 +99,7 @@ static void student_learns(void **state)
     bo_linearize_desc desc = desc_of(r, teacher, "dark", directory, &f);
     desc.transfer_steps = 60;
     desc.finetune_steps = 60;
-    desc.attention.features.features = 8; /* coarse, so that there is something to learn */
+    desc.attention.features.features = 8; /* coarse, so that training can improve it */
     assert_ok(r->context, bo_model_digest(r->context, teacher, &before));
     assert_ok(r->context, bo_linearize(r->context, &desc, &student));
     assert_ok(r->context, bo_model_digest(r->context, teacher, &after));
@@ -125,7 +125,7 @@ static void student_learns(void **state)
     assert_true(with.divergence < without.divergence);
     const double made = perplexity(r, student);
     assert_true(isfinite(made) && made < perplexity(r, bare));
-    /* the directory holds the student */
+    /* the directory contains the student */
     assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = runs_path(r, "linear")}, NULL, &loaded));
     assert_true(perplexity(r, loaded) == made);
     assert_true(runs_exists(r, "linear/adapter/adapter_model.safetensors") &&
@@ -134,7 +134,8 @@ static void student_learns(void **state)
     bo_model_destroy(loaded), bo_model_destroy(bare), bo_model_destroy(student), bo_model_destroy(teacher);
 }
 
-/* The directory has the adapters apart, from which the weights before merging are restored, unless `merge` is set. */
+/* Unless `merge` is set, the directory stores the adapters separately, so that the weights before merging can be
+ * restored. */
 static void merged_or_apart(void **state)
 {
     runs *r = *state;
@@ -172,7 +173,7 @@ static bo_model *linearize(runs *r, const bo_model *teacher, const char *kind, c
     if (step) {
         assert_int_equal(bo_linearize(r->context, &desc, &student), BO_CANCELED);
         assert_null(student);
-        assert_fails(r->context, BO_INVALID, "already holds a linearization", bo_linearize(r->context, &desc, NULL));
+        assert_fails(r->context, BO_INVALID, "already contains a linearization", bo_linearize(r->context, &desc, NULL));
         f = (followed){0};
         desc.resume = true;
     }
@@ -331,7 +332,7 @@ static void nothing_is_overwritten(void **state)
     bo_linearize_desc desc = desc_of(r, teacher, "dark", directory, &f);
     for (int resume = 0; resume < 2; resume++) {
         desc.resume = resume;
-        assert_fails(r->context, BO_INVALID, "already holds a model", bo_linearize(r->context, &desc, NULL));
+        assert_fails(r->context, BO_INVALID, "already contains a model", bo_linearize(r->context, &desc, NULL));
     }
     assert_false(runs_exists(r, "teacher/transfer"));
     assert_ok(r->context, bo_model_load(r->context, &(bo_source){.path = directory}, NULL, &again));
@@ -341,7 +342,7 @@ static void nothing_is_overwritten(void **state)
     snprintf(directory, sizeof directory, "%s", runs_path(r, "linear"));
     desc = desc_of(r, teacher, "dark", directory, &f);
     assert_ok(r->context, bo_linearize(r->context, &desc, NULL));
-    assert_fails(r->context, BO_INVALID, "already holds a linearization", bo_linearize(r->context, &desc, NULL));
+    assert_fails(r->context, BO_INVALID, "already contains a linearization", bo_linearize(r->context, &desc, NULL));
     desc.resume = true;
     desc.batch = 5;
     assert_fails(r->context, BO_INVALID, "different batch", bo_linearize(r->context, &desc, NULL));
@@ -395,8 +396,8 @@ static bo_status whole(void *what)
     return bo_linearize(s->context, &s->desc, NULL);
 }
 
-/* The call is resumed again and again from what an earlier one left. Steps need no memory; every 97th of the
- * allocations after the first thousand stands for the rest. */
+/* The call is repeatedly resumed from the files of an earlier one. Steps allocate no memory. After the first thousand
+ * allocations, only every 97th is tested. */
 static void every_allocation_may_fail(void **state)
 {
     runs *r = *state;

@@ -1,6 +1,6 @@
 /* Evaluates a recorded graph in double: node by node with the references of tests/backend, with weights that the caller
  * may change. It uses neither the plan, the schedule nor any backward pass, so differences of its loss are a reference
- * for all of them.
+ * for all three.
  *
  * Perturbation: every number that a node computes is changed by a relative amount that depends on its position only,
  * and attention uses the perturbation of its own reference, so that a perturbed graph is still a smooth function of its
@@ -16,7 +16,7 @@ typedef struct interpreter {
     const bo_graph *graph;
     const bo_graph_pass *pass;
     double **weights;      /* by index in the weight set */
-    plain_tensor *tensors; /* by bo_value; those of weights share the memory of `weights` */
+    plain_tensor *tensors; /* by bo_value; values of weights share the memory of `weights` */
     double **masks;        /* by node: masks of dropout and noise; NULL: none */
     double noise;          /* relative perturbation; 0: none */
     uint64_t seed;

@@ -68,7 +68,7 @@ static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *
     return g;
 }
 
-/* Draws the frequencies of all layers from data at once. */
+/* Draws the frequencies of all layers from data in one pass. */
 static inline void calibrate_labeler(bo_context *context, bo_model *model, const bo_text_pack *pack)
 {
     bo_calibration *calibrations[LAYERS] = {0};

@@ -36,8 +36,8 @@ static inline void test_encode_kind(bo_model_desc *desc, const char *preset)
     test_encode(desc, &attention);
 }
 
-/* Describes a window in the layers from `first` on, except in every period-th, with a base of RoPE of its own (0:
- * that of all layers). `blocks` has room for one block per layer, and must outlive the descriptor. */
+/* Describes a window in the layers from `first` on, except in every period-th, with a separate base of RoPE (0: the
+ * base of all layers). `blocks` has one entry per layer, and must outlive the descriptor. */
 static inline void test_windows(bo_model_desc *desc, bo_block *blocks, size_t window, size_t first, size_t period,
                                 double base)
 {

@@ -127,7 +127,7 @@ static inline bo_block stack_make_block(const stack_block *from, const bo_model_
     return b;
 }
 
-/* Describes the blocks of a stack; `blocks` has room for STACK_BLOCKS and must outlive the descriptor. */
+/* Describes the blocks of a stack; `blocks` has STACK_BLOCKS entries and must outlive the descriptor. */
 static inline size_t stack_list(const stack *from, const bo_model_desc *base, bo_block *blocks)
 {
     size_t count = 0;

@@ -139,8 +139,8 @@ static size_t check(bo_context *context, const bo_model *model, size_t beam, dou
     return detours;
 }
 
-/* Makes words nearly equally likely and the end unlikely: the logit of the end depends on column 0, which is 1 after
- * the last norm. */
+/* Makes all tokens nearly equally likely and the end unlikely: the logit of the end depends on column 0, which is 1
+ * after the last norm. */
 static void ponder(bo_context *context, bo_model *model)
 {
     enum { WIDTH = 8 };

@@ -1,5 +1,4 @@
-/* Models whose layers differ: which layer has which block, sessions, lanes, files, states, gradients, errors and
- * limits. */
+/* Models whose layers differ: the block of each layer, sessions, lanes, files, states, gradients, errors and limits. */
 #include "adapted.h"
 #include "gradients.h"
 #include "io/tensors.h"
@@ -205,7 +204,7 @@ static void check_steps(bo_context *context, const char *name, const bo_model *m
     }
 }
 
-/* Lanes that read different texts give what a session gives for each of them. */
+/* Lanes that read different texts return the same as a session for each text. */
 static void check_lanes(bo_context *context, const char *name, const bo_model *model)
 {
     enum { COUNT = 3, TOKENS = 16 };
@@ -247,8 +246,8 @@ static void steps_equal_the_whole(void **state)
     bo_context_destroy(context);
 }
 
-/* Only layers that see all keys have a state that grows with the capacity: by 2 key heads x 4 columns of keys and as
- * many of values, of 4 bytes each, in layer 5 of 7. */
+/* Only layers that attend to all keys have a state that grows with the capacity: by 2 key heads x 4 columns of keys and
+ * of values, 4 bytes each, in layer 5 of 7. */
 static void states_of_windows_do_not_grow(void **state)
 {
     (void)state;
@@ -338,7 +337,7 @@ static bo_status read_blocks(bo_context *context, const char *members, bo_model_
     return status;
 }
 
-/* Members of "block" are those of all blocks that do not have them. */
+/* Members of "block" are defaults for all blocks. */
 static void shared_members(void **state)
 {
     bo_context *context = ((test_directory *)*state)->context;
@@ -433,8 +432,8 @@ static void checkpoints_and_threads_change_nothing(void **state)
 
 /* ---- other tasks ------------------------------------------------------------------------------------------------- */
 
-/* Windows in some of the layers, and kinds that alternate, also in models that classify. Layers that only look back
- * alternate in direction; the others see the whole text. */
+/* Windows in some of the layers, and kinds that alternate, also in models that classify. Causal layers alternate in
+ * direction. Other layers attend to the whole text. */
 static void classifiers(void **state)
 {
     test_directory *directory = *state;
@@ -458,7 +457,7 @@ static void classifiers(void **state)
         }
 }
 
-/* Decoders and encoders with blocks of several kinds: the encoder has its own blocks, or those of the decoder. */
+/* Decoders and encoders with blocks of several kinds: the encoder has separate blocks, or the blocks of the decoder. */
 static void translators(void **state)
 {
     test_directory *directory = *state;
@@ -524,10 +523,10 @@ static void refusals(void **state)
     REFUSED("all blocks must have the same positions", blocks[1].positions = BO_POSITIONS_ROPE_NEIGHBORS);
     REFUSED("all blocks must have the same positions", blocks[0].positions = BO_POSITIONS_LEARNED;
             blocks[1].positions = blocks[2].positions = BO_POSITIONS_NONE);
-    REFUSED("blocks and its number must be given together, found a list and 0", desc.block_count = 0);
-    REFUSED("blocks and its number must be given together, found no list and 3", desc.blocks = NULL);
+    REFUSED("blocks and its count must be set together, found a list and 0", desc.block_count = 0);
+    REFUSED("blocks and its count must be set together, found no list and 3", desc.blocks = NULL);
     REFUSED("blocks must be at most 4096 blocks, found 4097", desc.block_count = 4097);
-    REFUSED("encoder_blocks and its number must be given together", desc.encoder_block_count = 1);
+    REFUSED("encoder_blocks and its count must be set together", desc.encoder_block_count = 1);
     REFUSED("encoder requires the task translate", desc.encoder = blocks[0]);
     REFUSED("requires the task translate", desc.encoder_blocks = blocks, desc.encoder_block_count = 1);
     REFUSED("layers must be at most 4096", desc.layers = 4097);
@@ -545,7 +544,7 @@ static void refusals(void **state)
     bo_context_destroy(context);
 }
 
-/* 4096 layers, each with a block of its own, and 4096 blocks for two layers. */
+/* 4096 layers with separate blocks, and 4096 blocks for two layers. */
 static void limits(void **state)
 {
     (void)state;

@@ -111,8 +111,7 @@ static void against_softmax(bo_context *context, const bo_model *model, bo_captu
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* The second sequence alone gives the same numbers, so sequences do not see each other; a second run replaces the
- * first. */
+/* The second sequence alone gives the same numbers, so sequences are independent. A second run replaces the first. */
 static void against_single(bo_context *context, const bo_model *model, bo_capture *capture, const int32_t *ids)
 {
     bo_capture *single;
@@ -215,9 +214,9 @@ static void refusals(void **state)
     assert_fails(context, BO_INVALID, "found neither", CREATE(.tokens = 4));
     assert_null(capture);
     assert_ok(context, CREATE(.tokens = 4, .parts = BO_CAPTURE_PART_STREAM));
-    assert_fails(context, BO_INVALID, "nothing has been run", bo_capture_read_stream(context, capture, 0, x));
+    assert_fails(context, BO_INVALID, "no batch has been run", bo_capture_read_stream(context, capture, 0, x));
     assert_fails(context, BO_INVALID, "256", bo_capture_run(context, capture, ids));
-    assert_fails(context, BO_INVALID, "nothing has been run", bo_capture_read_stream(context, capture, 0, x));
+    assert_fails(context, BO_INVALID, "no batch has been run", bo_capture_read_stream(context, capture, 0, x));
     assert_int_equal(bo_capture_columns(capture, 0, BO_CAPTURE_ARRAY_Q), 0);
     bo_capture_destroy(capture);
     bo_capture_destroy(NULL);

@@ -1,4 +1,4 @@
-/* Classification of texts: the same result alone, in packs and in pieces; both directions are seen; results are
+/* Classification of texts: the same result one by one, in packs and in pieces; both directions are read; results are
  * counted; bad input. */
 #include "base/counting.h"
 #include "labelers.h"
@@ -175,8 +175,8 @@ static void silence(bo_context *context, bo_model *model, size_t layer)
     assert_ok(context, bo_weights_set(context, bo_model_weights(model), name, zeros));
 }
 
-/* Whether the vector of the first token depends on the last token, or that of the last on the first; with one layer
- * silenced (-1: none). */
+/* Whether the vector of the first token depends on the last token, or the vector of the last token on the first, with
+ * one layer disabled (-1: none). */
 static bool sees_far_end(const setting *s, const char *kind, bo_pooling pooling, bool forward, int silent)
 {
     static const char lines[] = "bad\tthe first\nbad\tthe firsu\ngood\tche first\n";

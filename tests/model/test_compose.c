@@ -1,5 +1,5 @@
-/* Texts that a model writes: what a model with a known distribution must write, the same bytes for any number of
- * threads and lanes, files that a corpus reads back, special tokens, and errors. */
+/* Texts written by a model: known distributions, the same bytes for any number of threads and lanes, files that a
+ * corpus reads back, special tokens, and errors. */
 #include "text/facts.h"
 #include "base/counting.h"
 #include "io/files.h"
@@ -129,8 +129,8 @@ static void test_geometric(void **state)
 
 /* ---- special tokens and separators ------------------------------------------------------------------------------- */
 
-/* A document ends with any special token, and the separator is read only where documents end, also if a document could
- * spell it or its beginning. */
+/* A document ends with any special token, and the separator is read only where documents end, even if a document could
+ * contain its text or the start of it. */
 static void test_ends(void **state)
 {
     test_directory *directory = *state;
@@ -160,7 +160,7 @@ static void test_ends(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* The letters of "<s>" in a row would be read as the special token. */
+/* The consecutive characters of "<s>" would be read as the special token. */
 static void test_spelled(void **state)
 {
     test_directory *directory = *state;
@@ -173,7 +173,7 @@ static void test_spelled(void **state)
     bo_composition report;
     bo_corpus *corpus;
     assert_ok(context, bo_model_compose(context, model, &(bo_compose_desc){.tokens = 4000}, path, &report));
-    assert_true(report.bytes < 4000); /* "<s>" did occur: a document of 47 letters has it with probability 0.8 */
+    assert_true(report.bytes < 4000); /* "<s>" did occur: a document of 47 characters has it with probability 0.8 */
     read_back(context, tokenizer, path, BO_COMPOSE_SEPARATOR, &corpus);
     int32_t id;
     for (uint64_t i = 0; i < bo_corpus_tokens(corpus); i++) {
@@ -275,7 +275,7 @@ static void test_same(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) check_same(*state, kinds[i]);
 }
 
-/* Which documents are in the file does not depend on the lanes, although more documents are begun than are needed. The
+/* The documents in the file do not depend on the number of lanes, although more documents are started than needed. The
  * logits of this model are the same for any number of lanes, so the bytes are. */
 static void test_budgets(void **state)
 {

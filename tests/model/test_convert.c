@@ -218,7 +218,7 @@ static void formats(void **state)
                                       .to = directory};
         assert_ok(context, bo_convert(context, &desc));
         check_directory(context, directory);
-        /* llama2.c ends a text where the next one begins */
+        /* llama2.c ends a text where the next one starts */
         check_json(context, directory, "generation_config.json", "eos_token_id", version == 3 ? "2" : "[1,2]");
         clear(directory);
         free(bytes.data);
@@ -351,12 +351,12 @@ static void refuse_llama2c(void **state)
     refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "found 4 more bytes; it is the tokenizer of another");
     tokenizer.size -= 4;
     tokenizer.data[tokenizer.size - 1] = 'h'; /* as token 18 */
-    refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "tokens 18 and 19 are the same text 'h'");
+    refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "tokens 18 and 19 have the same text 'h'");
     tokenizer.data[tokenizer.size - 1] = 0xFF;
     refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "token 19 is not UTF-8");
     free(tokenizer.data);
     tokenizer = few_long_tokens();
-    refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "more letters than the file has room for");
+    refuse_bytes(context, tiny_llama2c(0), &tokenizer, BO_FORMAT, "more bytes than the file declares");
     free(tokenizer.data);
 }
 
@@ -402,7 +402,7 @@ static void refuse_gguf(void **state)
     free(tokenizer.data);
 }
 
-/* Numbers that the type cannot hold are refused, and the directory stays as it was. */
+/* Numbers out of range of the type are refused, and the directory is unchanged. */
 static void outside(void **state)
 {
     test_directory *f = *state;
@@ -416,7 +416,7 @@ static void outside(void **state)
         const char *from = test_write(f, "model.bin", bytes.data, bytes.size);
         const bo_convert_desc desc = {.from = from, .to = directory, .dtype = BO_CONVERT_DTYPE_FLOAT16};
         assert_fails(context, i ? BO_FORMAT : BO_INVALID,
-                     i ? "tensor 'model.embed_tokens.weight' holds a number that is not finite"
+                     i ? "tensor 'model.embed_tokens.weight' contains a NaN or infinity"
                        : "tensor 'model.embed_tokens.weight': 70000 is outside the range of float16: choose bfloat16",
                      bo_convert(context, &desc));
         for (size_t k = 0; k < FILES; k++) {

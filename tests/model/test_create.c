@@ -179,7 +179,7 @@ static void test_adopt(void **state)
     assert_memory_equal(norm, copied_norm, sizeof norm);
     bo_model_destroy(twin);
     directory->infos = 0;
-    desc.seed = 1234; /* different frequencies: those of the first model are adopted */
+    desc.seed = 1234; /* different frequencies: the frequencies of the first model are adopted */
     assert_ok(context, bo_model_create(context, &desc, NULL, &twin));
     assert_true(bo_model_fingerprint(twin) != bo_model_fingerprint(other));
     assert_ok(context, bo_model_adopt(context, twin, other, &copied));
@@ -255,7 +255,7 @@ static void check_evaluation(bo_context *context, const bo_model *model, const b
     assert_true(found.state_bytes > 0 && found.tokens_per_second > 0);
 }
 
-/* A text shorter than one window is one short window; one token has nothing to predict. */
+/* A text shorter than one window is one short window; a single token cannot be scored. */
 static void check_short_texts(test_directory *directory, const bo_model *model, const char *text, const int32_t *ids)
 {
     bo_context *context = directory->context;

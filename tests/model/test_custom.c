@@ -1,5 +1,5 @@
 /* A custom layer in a model: one that rebuilds a built-in MLP gives the same bits in training and decoding; files
- * contain its name, and loading requires its function; mistakes are reported. */
+ * contain its name, and loading requires its function; errors are reported. */
 #include <bochner/lora.h>
 #include <bochner/train.h>
 #include <stdlib.h>
@@ -149,7 +149,7 @@ static void a_rebuilt_mlp_has_the_bits_of_the_built_in_one(void **state)
 
 /* ---- layers that are not built in -------------------------------------------------------------------------------- */
 
-/* The losses of a session that reads in pieces are those of a graph that reads the window and its targets at once. */
+/* A session that reads in pieces has the same losses as a graph over the whole window and its targets. */
 static void check_scores(bo_context *context, const bo_model *model)
 {
     int32_t ids[CONTEXT + 1];
@@ -186,7 +186,7 @@ static void every_task_takes_it(void **state)
     bo_context_destroy(context);
 }
 
-/* It is trained, decodes token by token as it reads at once (see test_sessions.c), can be frozen and takes adapters. */
+/* It can be trained, frozen and adapted, and decodes token by token like the whole text (see test_sessions.c). */
 static void a_new_layer_lives_like_any_other(void **state)
 {
     (void)state;

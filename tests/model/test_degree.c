@@ -65,7 +65,7 @@ static void losses_of(bo_context *context, const bo_model *model, float losses[C
     assert_ok(context, window_pass(context, model, ids, CONTEXT, NULL, losses));
 }
 
-/* A readout is useless with other frequencies than its own. */
+/* A readout is useless with other frequencies. */
 static void adoption_brings_frequencies(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void nonsense_is_refused(void **state)
     REFUSED("degree_heads requires an MLP of a degree", (d.block.mlp = BO_MLP_GELU, d.block.degree_heads = 2));
     REFUSED("at most width = 8, found 12", (d.block.mlp = BO_MLP_QUADRATIC));
     REFUSED("features must be hidden = 12", (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.mlp_features.features = 10));
-    REFUSED("stay as sampled",
+    REFUSED("are fixed after sampling",
             (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.mlp_features.sampling = BO_SAMPLING_LEVERAGE));
     REFUSED("kernel custom", (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.mlp_features.kernel = BO_KERNEL_CUSTOM));
     REFUSED("multiple of 2, found 13", (d.block.mlp = BO_MLP_RANDOM_FEATURES, d.block.hidden = 13)); /* sin and cos */

@@ -1,5 +1,5 @@
 /* Models from descriptions: every member, presets, shared members, tasks; config.json of a model describes the same
- * model; mistakes and limits. */
+ * model; errors and limits. */
 #include <bochner/names.h>
 #include "model/config.h"
 #include "model/internal.h"
@@ -25,7 +25,7 @@ static bo_model *described(bo_context *context, const char *text)
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
-/* A description as the descriptor that it stands for. */
+/* Parses a description into its descriptor. */
 static void every_member(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void every_member(void **state)
     bo_context_destroy(context);
 }
 
-/* Everything that is missing stays 0. */
+/* All missing members remain 0. */
 static void nothing_is_needed(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void nothing_is_needed(void **state)
     assert_true(!d.vocab && !d.width && !d.layers && !d.context && !d.classes && !d.labels && !d.encoder_blocks);
     assert_true(!d.blocks[0].repeat && !d.blocks[0].layers && d.blocks[0].mlp == BO_MLP_RELU2);
     bo_model_desc_release(&d);
-    /* the list once, if no number of layers is given */
+    /* the list once, if the number of layers is not set */
     bo_model *model =
         described(context, "{\"vocab_size\": 20, \"hidden_size\": 8, \"max_position_embeddings\": 16, \"blocks\": "
                            "[{\"heads\": 2, \"repeat\": 3}, {\"heads\": 1}]}");
@@ -173,7 +173,7 @@ static void presets(void **state)
     bo_context_destroy(context);
 }
 
-/* A block has the members that all blocks share unless it has its own; MLP and layers replace each other. */
+/* A block has the shared members unless it overrides them. MLP and layers are mutually exclusive. */
 static void shared(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void tasks(void **state)
                        "\"yes\": 1}, \"blocks\": [{\"heads\": 2}]"));
     assert_int_equal(bo_model_describe(model)->classes, 2);
     bo_model_destroy(model);
-    /* an encoder of its own, or that of the decoder */
+    /* separate encoder blocks, or the blocks of the decoder */
     for (int own_blocks = 0; own_blocks < 2; own_blocks++) {
         model = described(
             context, own_blocks
@@ -403,7 +403,7 @@ static void refusals(void **state)
                      bo_context_error(context));
         assert_null(model);
     }
-    /* what does not belong to text models */
+    /* members that text models do not have */
     bo_model *model;
     bo_examples *examples;
     const float x[2] = {0, 1};
@@ -412,7 +412,7 @@ static void refusals(void **state)
     assert_ok(context,
               bo_examples_create(context, &(bo_examples_arrays){.rows = 2, .dim = 1, .targets = 1, .x = x, .y = y},
                                  &examples));
-    assert_fails(context, BO_INVALID, "examples are given, but the model reads text",
+    assert_fails(context, BO_INVALID, "found examples, but the model reads text",
                  bo_model_create_described(context, &(bo_description){.text = text, .examples = examples}, &model));
     assert_fails(context, BO_INVALID, "blocks have no width multiplier",
                  bo_model_create_described(context, &(bo_description){.text = text, .width_multiplier = 2}, &model));
@@ -420,7 +420,7 @@ static void refusals(void **state)
     assert_ok(context, bo_tokenizer_create(context, &tokenizer));
     const char *layers =
         "{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"type\": \"linear\", \"width\": 1}], \"loss\": \"mse\"}";
-    assert_fails(context, BO_INVALID, "a tokenizer is given, but the input is not text",
+    assert_fails(context, BO_INVALID, "found a tokenizer, but the input is not text",
                  bo_model_create_described(
                      context, &(bo_description){.text = layers, .examples = examples, .tokenizer = tokenizer}, &model));
     bo_tokenizer_destroy(tokenizer);
@@ -470,8 +470,8 @@ static void limits(void **state)
     bo_context_destroy(context);
 }
 
-/* Softmax attention is all zero in a descriptor, but it is given if the description names it, wherever the heads
- * are. */
+/* Softmax attention is all zero in a descriptor, but counts as set if the description names it, regardless of the
+ * position of the heads. */
 static void explicit_softmax(void **state)
 {
     (void)state;

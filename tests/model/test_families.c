@@ -153,7 +153,7 @@ static void windows_and_nulls(void **state)
     bo_context_destroy(context);
 }
 
-/* Compares the layers with letters: 'r' has RoPE and 'n' has none, 'R' and 'N' likewise with a window of 9. */
+/* Compares the layers with characters: 'r' has RoPE and 'n' has none, 'R' and 'N' likewise with a window of 9. */
 static void assert_layers(bo_context *context, const char *members, const char *expected)
 {
     bo_model_desc d = meaning(context, "smollm3", members);
@@ -233,7 +233,8 @@ static void refusals_by_name(void **state)
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Saves the tensors of a model under other conditions: without some of them, with a wrong shape, with others. */
+/* Saves the tensors of a model under other conditions: without some of them, with a wrong shape, with additional
+ * ones. */
 static void several_problems_at_once(void **state)
 {
     test_directory *directory = *state;
@@ -279,8 +280,8 @@ static void several_problems_at_once(void **state)
     bo_model_destroy(model);
 }
 
-/* The first files of GPT-2 have no prefix of the names, and masks beside the weights; some have the tied output,
- * too. */
+/* The first files of GPT-2 have no prefix of the names, and masks in addition to the weights; some also have the tied
+ * output. */
 static void former_names(void **state)
 {
     test_directory *directory = *state;
@@ -310,7 +311,7 @@ static void former_names(void **state)
     assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, count, NULL, 0));
     assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &model));
     bo_model_destroy(model);
-    /* an output matrix of its own contradicts config.json */
+    /* a separate output matrix contradicts config.json */
     bo_file_tensor *head = &tensors[count - 2];
     unsigned char *other = malloc(head->bytes);
     memcpy(other, head->data, head->bytes);

@@ -108,7 +108,7 @@ static void test_options(void **state)
     desc.block.residual = BO_RESIDUAL_SANDWICH, desc.block.joint_norm = true;
     test_windows(&desc, blocks, 3, 1, 3, 100);
     check_trip(*state, &desc, "norms of summands");
-    desc = test_desc("softmax"); /* a Qwen3 with everything that its configuration does not have */
+    desc = test_desc("softmax"); /* a Qwen3 with all members that its configuration lacks */
     desc.block.mlp = BO_MLP_SWIGLU, desc.block.query_norm = BO_CHOICE_YES, desc.dropout = 0.2, desc.block.sigma = 0.75,
     desc.seed = 9;
     check_trip(*state, &desc, "qwen3");
@@ -326,7 +326,8 @@ static void test_cut(void **state)
     static const char *const files[] = {"config.json", "model.safetensors"};
     assert_fails(context, BO_IO, "config.json",
                  bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
-    assert_fails(context, BO_INVALID, "no directory", bo_model_load(context, &(bo_source){.path = ""}, NULL, &read));
+    assert_fails(context, BO_INVALID, "expected a directory",
+                 bo_model_load(context, &(bo_source){.path = ""}, NULL, &read));
     assert_ok(context, bo_model_save(context, model, &(bo_sink){.path = directory->path}));
     for (size_t f = 0; f < 2; f++) {
         size_t size;
@@ -439,7 +440,7 @@ static void test_bfloat16(void **state)
     ((uint16_t *)(uintptr_t)tensors[3].data)[1] = 0x7f80;
     assert_ok(context, bo_tensors_write(context, test_path(directory, "model.safetensors"), tensors, count, NULL, 0));
     bo_model *bad;
-    assert_fails(context, BO_FORMAT, "not finite",
+    assert_fails(context, BO_FORMAT, "contains a NaN or infinity",
                  bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &bad));
     assert_non_null(strstr(bo_context_error(context), tensors[3].name));
     for (size_t i = 0; i < count; i++) free((void *)(uintptr_t)tensors[i].data);
@@ -448,7 +449,7 @@ static void test_bfloat16(void **state)
     bo_model_destroy(model);
 }
 
-/* What is no model is named, with what to do. */
+/* Messages name files that are not models, and what to do. */
 static void test_other_formats(void **state)
 {
     test_directory *directory = *state;

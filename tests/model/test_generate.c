@@ -21,7 +21,7 @@ static bool receive(void *user, const bo_token *token)
 {
     received *r = user;
     assert_non_null(token->text);
-    assert_int_equal(r->end, BO_GENERATE_CONTINUES); /* nothing follows the end */
+    assert_int_equal(r->end, BO_GENERATE_CONTINUES); /* no call follows the end */
     assert_true(r->bytes + token->bytes <= sizeof r->text);
     memcpy(r->text + r->bytes, token->text, token->bytes);
     r->bytes += token->bytes;
@@ -134,7 +134,7 @@ static void test_loop(void **unused)
     }
 }
 
-/* Two calls with one session write what one call writes. A session that left its last token continues with it. */
+/* Two calls with one session write the same as one call. A session that left its last token continues with it. */
 static void test_continues(void **unused)
 {
     (void)unused;
@@ -163,7 +163,7 @@ static void test_continues(void **unused)
     close_model(&f);
 }
 
-/* A sampler of the caller goes on as it is. */
+/* A sampler of the caller continues in its current state. */
 static void test_sampler(void **unused)
 {
     (void)unused;
@@ -191,8 +191,8 @@ static size_t place_of(const char *text, size_t length, const char *word, size_t
     return length;
 }
 
-/* Each byte is a token, so that a stop text of three bytes crosses two borders. Another stop text begins like the text
- * and does not occur, so that its beginning is held back and then shown. */
+/* Each byte is a token, so that a stop text of three bytes crosses two borders. Another stop text has the same start as
+ * the text but does not occur, so its start is held back and then passed on. */
 static void test_stops(void **unused)
 {
     (void)unused;
@@ -311,7 +311,7 @@ static void test_cancel(void **unused)
     const received all = generate(&f, &desc);
     received r = {.cancel_at = 5};
     char stop[8] = {0};
-    memcpy(stop, all.text + 3, 2); /* its beginning is held back when the text is canceled */
+    memcpy(stop, all.text + 3, 2); /* its start is held back when the text is canceled */
     strcat(stop, "zzz");
     desc.session = session;
     desc.stops = (const char *const[]){stop};
@@ -454,7 +454,7 @@ static void test_refused(void **unused)
     assert_fails(f.context, BO_INVALID, "callback",
                  bo_generate(f.context, f.model, &(bo_generate_desc){.prompt = "a"}, NULL, NULL));
     assert_int_equal(r.calls, 0);
-    /* an empty text begins with a line end, and a session needs no callback */
+    /* an empty text starts with a newline, and a session needs no callback */
     bo_generate_desc desc = {.prompt = "", .max_tokens = 3, .session = empty};
     assert_ok(f.context, bo_generate(f.context, f.model, &desc, NULL, NULL));
     assert_int_equal(bo_session_tokens(empty), 4);

@@ -1,5 +1,5 @@
 /* The last hidden states of a text, and logits of every token in lanes: hidden states times the embedding are the
- * logits of a tied model; lanes give the same as sessions, for every kind of attention and every mixer; the size of
+ * logits of a tied model; lanes return the same as sessions, for every kind of attention and every mixer; the size of
  * saved states. */
 #include "model/lanes.h"
 #include "models.h"
@@ -147,7 +147,7 @@ static size_t saved_size(bo_context *context, const bo_session *session, void **
     return size;
 }
 
-/* Reads `count` tokens in a session of one capacity, and continues in sessions of others. */
+/* Reads `count` tokens in a session of one capacity, and continues in sessions of other capacities. */
 static void check_moved(bo_context *context, const bo_model *model, const int32_t *ids, size_t count, size_t capacity)
 {
     static const size_t capacities[] = {1, 5, 12, 40, 0};
@@ -179,7 +179,7 @@ static void check_moved(bo_context *context, const bo_model *model, const int32_
     bo_session_destroy(session);
 }
 
-/* A session that keeps every key saves those of the tokens read, whatever its capacity is. */
+/* A session that keeps every key saves the keys of the tokens read, regardless of its capacity. */
 static void test_saved_size(void **state)
 {
     (void)state;

@@ -124,7 +124,7 @@ static void test_tokenizers(void **state)
     }
 }
 
-/* A merged model is a complete model; adapters without their base are not. */
+/* A merged model is a complete model; adapters without their base are refused. */
 static void test_adapters(void **state)
 {
     test_directory *directory = *state;

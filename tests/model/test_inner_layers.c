@@ -1,6 +1,5 @@
-/* Lists of layers in the place of MLPs: what they compute, seeds, wiring, fingerprints, weights of other models,
- * adapters,
- * storage, and mistakes. test_blocks.c has gradients, sessions and files of models with such lists (stacks.h). */
+/* Lists of layers in place of MLPs: results, seeds, wiring, fingerprints, weights of other models, adapters, storage,
+ * and errors. test_blocks.c has gradients, sessions and files of models with such lists (stacks.h). */
 #include "adapted.h"
 #include "features/fingerprint.h"
 #include "gradients.h"
@@ -36,7 +35,7 @@ static void assert_same(bo_context *context, const bo_model *a, const bo_model *
             fail_msg("loss %zu: %.9g and %.9g", i, (double)first[i], (double)second[i]);
 }
 
-/* ---- what they compute ------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static void copy_weight(bo_context *context, const bo_model *from, const char *name, bo_model *to, const char *other,
                         double factor)
@@ -47,7 +46,7 @@ static void copy_weight(bo_context *context, const bo_model *from, const char *n
     assert_ok(context, bo_weights_set(context, bo_model_weights(to), other, values));
 }
 
-/* A list that describes the MLP relu² computes what that MLP computes, with the same number of weights, under every
+/* A list that describes the MLP relu² computes the same as that MLP, with the same number of weights, under every
  * residual rule and parametrization. */
 static void compare_with_mlp(bo_context *context, bo_residual residual, bo_parametrization kind)
 {
@@ -101,7 +100,7 @@ static void what_they_compute_is_added(void **state)
 
 /* ---- widths ------------------------------------------------------------------------------------------------------ */
 
-/* Widths that are numbers grow with the model; the others do already. Mistakes are those of the list. */
+/* Numeric widths grow with the model, as symbolic widths do anyway. Errors name the list. */
 static void widths(void **state)
 {
     (void)state;
@@ -159,7 +158,7 @@ static void parametrized(void **state)
 
 /* ---- seeds ------------------------------------------------------------------------------------------------------- */
 
-/* Every dropout and noise of a model has its own stream, in all parts of it. */
+/* Every dropout and noise of a model has a separate stream, in all its parts. */
 static void streams_differ(void **state)
 {
     (void)state;
@@ -227,7 +226,7 @@ static const bo_features *map_of(const bo_model *model, size_t place)
     return model->mlp_layers[place]->layers[0].features;
 }
 
-/* Layers with one list have different frequencies; those of a model follow its seed. */
+/* Layers with the same list have different frequencies. They depend on the seed of the model. */
 static void maps_differ(void **state)
 {
     (void)state;
@@ -259,8 +258,7 @@ static uint64_t fingerprint_of(bo_context *context, const bo_model_desc *desc)
     return found;
 }
 
-/* Lists with the same weights that compute something else, in the decoder and in the encoder, in one block or a
- * list. */
+/* Lists with the same weights but another function, in the decoder and in the encoder, in one block or a list. */
 static void fingerprints(void **state)
 {
     (void)state;
@@ -290,7 +288,8 @@ static void fingerprints(void **state)
     bo_context_destroy(context);
 }
 
-/* Weights and frequencies of another model: all of a model with the same list, those of the same names otherwise. */
+/* Weights and frequencies of another model: all weights of a model with the same list, otherwise weights of the same
+ * names. */
 static void adoption(void **state)
 {
     (void)state;
@@ -331,7 +330,7 @@ static size_t adapted(const bo_model *model, const char *layer)
     return bo_weights_find(model->weights, name) != NULL;
 }
 
-/* Adapters are on the linear layers of a list as on others: all of them, or those with a name. */
+/* Adapters apply to the linear layers of a list as to other layers: to all, or by name. */
 static void adapters(void **state)
 {
     static const char *const targets[] = {NULL, "up", "linear.4", "model.layers.1.*down", "block-0.up"};

@@ -1,4 +1,4 @@
-/* Blocks of tokens and saved states of single lanes: the same as by a session, for every kind of attention and every
+/* Blocks of tokens and saved states of single lanes: the same as with a session, for every kind of attention and every
  * mixer; other lanes do not change; invalid calls. */
 #include "model/lanes.h"
 #include "base/counting.h"
@@ -29,7 +29,8 @@ static void compare(const char *name, size_t lane, size_t step, const float *fou
                      (double)expected[i]);
 }
 
-/* Lanes read blocks in turn, then step together. Half way their states go through memory into other lanes. */
+/* Lanes read blocks in turn, then step together. Halfway, their states are saved to memory and loaded into other
+ * lanes. */
 static void check_kind(bo_context *context, const char *name, const bo_model *model, const int32_t *ids)
 {
     static float expected[LANES][STEPS][VOCAB], logits[LANES * VOCAB];
@@ -80,7 +81,7 @@ static void of_every_mixer(void **state)
     bo_context_destroy(context);
 }
 
-/* A state of a session goes into a lane, and that of a lane into a session; logits are then equal bit for bit. */
+/* A session's state is loaded into a lane, and a lane's state into a session. Logits are then equal bit for bit. */
 static void states_of_sessions(void **state)
 {
     (void)state;
@@ -161,8 +162,8 @@ static void test_refused(void **state)
     bo_context_destroy(context);
 }
 
-/* A state is loaded into an empty lane with the memory of one lane, whether it had been reserved or not; a state that
- * cannot be loaded leaves the lane empty and usable. */
+/* A state is loaded into an empty lane with the memory of one lane, reserved or not; a state that cannot be loaded
+ * leaves the lane empty and usable. */
 static void memory_of_a_loaded_lane(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 #include "model/lanes.h"
 #include "translators.h"
 
-/* ---- stepping equals reading at once ----------------------------------------------------------------------------- */
+/* ---- steps and whole graphs -------------------------------------------------------------------------------------- */
 
 /* TARGET_ROWS x WORDS logits of the pack. */
 static float *whole_logits(bo_context *context, const bo_model *model, const pack *p)
@@ -237,7 +237,7 @@ static void sizes_of_graphs(void **state)
         assert_int_equal(bo_lanes_block_below(&lanes, blocks[i][0]), blocks[i][1]);
 }
 
-/* More tokens than one run of the encoder takes, with lengths that leave different amounts of padding. */
+/* More tokens than fit into one run of the encoder, with lengths that leave different amounts of padding. */
 static void check_many(bo_context *context, const char *kind, bo_cross cross, size_t count)
 {
     enum { MANY = 90, LONGEST = 21 };

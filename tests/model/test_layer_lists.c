@@ -15,7 +15,7 @@ static void lists_of_layers(void **state)
 {
     (void)state;
     static const struct {
-        const char *list, *marked, *message; /* words: it is refused */
+        const char *list, *marked, *message; /* message: it is refused */
     } cases[] = {{"", "0000000", NULL},
                  {"block-0", "1101101", NULL},
                  {"block-1", "0010010", NULL},

@@ -16,8 +16,8 @@ static bo_model_desc deep_desc(const char *kind)
     return desc;
 }
 
-/* Describes a linearized model: the layers of the list `kept` have the attention `replaced`, and the others have that
- * of `desc` in its place. `blocks` has room for one block per layer. */
+/* Describes a linearized model: the layers of the list `kept` have the attention `replaced`, and the other layers have
+ * the attention of `desc` in its place. `blocks` has one entry per layer. */
 static void linearize(bo_context *context, bo_model_desc *desc, const bo_attention_desc *replaced, const char *kept,
                       bo_block *blocks)
 {
@@ -25,7 +25,7 @@ static void linearize(bo_context *context, bo_model_desc *desc, const bo_attenti
     assert_ok(context, bo_layers_list(context, "test", kept, desc, keeps));
     for (size_t i = 0; i < desc->layers; i++) {
         blocks[i] = desc->block;
-        blocks[i].query_norm = bo_query_norm(&desc->block.attention); /* its weights belong to both attentions */
+        blocks[i].query_norm = bo_query_norm(&desc->block.attention); /* both attentions share its weights */
         *(keeps[i] ? &blocks[i].attention : &blocks[i].replaced) = *replaced;
         if (!keeps[i]) blocks[i].replaced.heads = desc->block.heads; /* softmax is all zero otherwise */
     }
@@ -141,7 +141,7 @@ static void lists_of_layers(void **state)
     bo_context_destroy(context);
 }
 
-/* Other tasks and mixers replace no attention. A kind alone gives it. */
+/* Other tasks and mixers replace no attention. A kind alone sets it. */
 static void where_it_is_allowed(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void states_continue(void **state)
     }
 }
 
-/* Lanes that read different texts, token by token, give what separate graphs give. */
+/* Lanes that read different texts token by token return the same as separate graphs. */
 static void lanes_equal_the_whole(void **state)
 {
     (void)state;
@@ -404,7 +404,7 @@ static void stored_weights(void **state)
 }
 
 /* Adapters of all layers, and new parameters trained in full: merged weights compute the same function, and unmerging
- * gives the model before merging, bit for bit. */
+ * restores the model bit for bit. */
 static void adapters(void **state)
 {
     test_directory *directory = *state;
@@ -512,7 +512,7 @@ static bo_model *family(bo_context *context, const char *name)
     return model;
 }
 
-/* Layers with a window stay as they are by default; those that are replaced keep their base of RoPE. */
+/* Layers with a window are unchanged by default. Replaced layers keep their base of RoPE. */
 static void families(void **state)
 {
     (void)state;
@@ -549,8 +549,8 @@ static void families(void **state)
     bo_context_destroy(context);
 }
 
-/* All layers get the window that some have: those compute what they computed, with their own base of RoPE. Layer 0 of
- * gemma3 has a window and a local base. */
+/* All layers get the window of some layers. These layers compute the same as before, with their base of RoPE. Layer 0
+ * of gemma3 has a window and a local base. */
 static void local_bases(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* Adapters: the model starts unchanged, gradients reach only A and B, merging rounds once, unmerging restores the bits,
- * files keep everything, and mismatches are refused by name. */
+ * files store all parts, and mismatches are refused by name. */
 #include "adapted.h"
 #include "gradients.h"
 #include "base/counting.h"

@@ -1,5 +1,5 @@
-/* The cost of decoding after a long context: states that were not read decode like those that were, sizes are those of
- * sessions, and lengths that are not available are reported. */
+/* The cost of decoding after a long context: states that were not read decode like those that were, sizes equal those
+ * of sessions, and unavailable lengths are reported. */
 #include <bochner/model.h>
 #include "base/counting.h"
 #include "model/session.h"
@@ -61,7 +61,7 @@ static void check_kind(bo_context *context, const char *kind)
         assert_ok(context, bo_session_repeat(context, set, READ));
         check_same(context, kind, real, set);
     }
-    /* longer: the logits are finite, and the session goes on from there */
+    /* longer: the logits are finite, and the session continues */
     const size_t max_tokens = bo_model_attention(model, 0) ? 59 : 47;
     assert_ok(context, bo_session_repeat(context, set, max_tokens));
     check_count(context, set, max_tokens);
@@ -81,8 +81,8 @@ static void test_kinds(void **unused)
     bo_context_destroy(context);
 }
 
-/* In one layer without positions, keys depend on their token only. A state that repeats its past is then that of
- * reading the tokens again: also in a window, before and after it is full. */
+/* In one layer without positions, keys depend on their token only. A repeated state then equals the state after reading
+ * the tokens again: also in a window, before and after it is full. */
 static void check_repeated(bo_context *context, size_t window, size_t read, size_t tokens)
 {
     bo_model_desc desc = test_desc("softmax");
@@ -129,7 +129,7 @@ static void test_refused_states(void **unused)
     bo_session *session = session_of(context, model, 30);
     const int32_t id = 1;
     assert_ok(context, bo_session_repeat(context, session, 0));
-    assert_fails(context, BO_INVALID, "cannot hold 31 tokens", bo_session_repeat(context, session, 31));
+    assert_fails(context, BO_INVALID, "capacity is below 31 tokens", bo_session_repeat(context, session, 31));
     assert_fails(context, BO_INVALID, "has no tokens", bo_session_repeat(context, session, 3));
     assert_fails(context, BO_INVALID, "earlier call failed", bo_session_feed(context, session, &id, 1, NULL));
     assert_ok(context, bo_session_reset(context, session));
@@ -208,7 +208,8 @@ static void test_costs(void **unused)
             assert_int_equal(costs[i].tokens, lengths[i]);
             assert_int_equal(costs[i].state_bytes, bytes);
             assert_true(costs[i].seconds > 0 && costs[i].seconds < 10);
-            assert_int_equal(bytes > costs[0].state_bytes, k == 0 && i > 1); /* two tokens fit into the same lines */
+            assert_int_equal(bytes > costs[0].state_bytes,
+                             k == 0 && i > 1); /* two tokens fit into the same cache lines */
         }
         bo_model_destroy(model);
     }

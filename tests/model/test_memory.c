@@ -141,7 +141,8 @@ static void check_task(test_directory *directory, bo_model_task task)
     bo_model_destroy(w.model);
 }
 
-/* A call that lacks memory for its graphs has read nothing, whichever allocation fails, and can be repeated. */
+/* A call that runs out of memory for its graphs has read no tokens, for every failing allocation, and can be
+ * repeated. */
 static void test_nothing_read(void **unused)
 {
     (void)unused;

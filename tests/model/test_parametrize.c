@@ -173,8 +173,8 @@ static double trial_loss(bo_context *context, trial *t)
     return (double)loss;
 }
 
-/* A small step along its own gradient changes the loss by |g|² for every weight, after the gradient scale is removed:
- * the factors of products and residuals apply in both directions of the graph. */
+/* For every weight, a small step along its gradient changes the loss by |g|², after the gradient scale is removed: the
+ * factors of products and residuals apply in both directions of the graph. */
 static void gradients_are_exact(void **state)
 {
     (void)state;

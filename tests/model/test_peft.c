@@ -132,7 +132,7 @@ static void shared_modules(void **state)
             assert_int_equal(bo_weights_count(bo_model_weights(again)), bo_weights_count(bo_model_weights(model)));
             assert_int_equal(count_other(model, again), 0);
             bo_model_destroy(again);
-            /* read as PEFT means it, the same weights: one adapter of the whole rank for q, k and v */
+            /* the same weights if read as PEFT does: one adapter of the full rank for q, k and v */
             write_as_peft(context, &p);
             assert_ok(context, bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &again));
             assert_ok(context, bo_model_merge(context, model));

@@ -104,8 +104,8 @@ static void test_min_p(void **unused)
     }
 }
 
-/* Tokens in several blocks of a large vocabulary, most of which have no weight. The frequency of a token is within 5
- * standard deviations of its probability. */
+/* Tokens in several blocks of a large vocabulary, in which most blocks have no weight. The frequency of a token is
+ * within 5 standard deviations of its probability. */
 static void test_large(void **unused)
 {
     (void)unused;

@@ -62,8 +62,8 @@ static bo_model_graph make_graph(bo_context *context, const bo_model *model, siz
     return g;
 }
 
-/* Runs the segments; with `flow` the gradient crosses their borders. Returns the mean loss; gradients are added to
- * those of the weights. */
+/* Runs the segments; with `flow` the gradient crosses their borders. Returns the mean loss; gradients are added to the
+ * gradients of the weights. */
 static double run_segments(bo_context *context, const bo_model *model, size_t segments, bool flow, bool checkpoint)
 {
     const size_t tokens = LONG / segments;
@@ -125,7 +125,7 @@ static double distance(const bo_model *model, const float *a, const float *b)
     return sqrt(difference / norm);
 }
 
-/* The gradient without flow differs: the comparison can fail. */
+/* The gradient without flow differs, so the comparison is not vacuous. */
 static void compare(bo_context *context, const bo_model *model, const char *name)
 {
     assert_ok(context, bo_weights_allocate(context, model->weights, true));

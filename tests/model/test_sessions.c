@@ -274,7 +274,7 @@ static void set_number(bo_context *context, char *bytes, size_t size, const char
     bo_tensors_seal(bytes, size);
 }
 
-/* Numbers that are not finite are refused when a state is loaded, not when they reach an output. */
+/* NaN and infinity are refused when a state is loaded, not when they reach an output. */
 static void test_numbers_refused(void **unused)
 {
     (void)unused;

@@ -50,7 +50,7 @@ static void check_kind(bo_context *context, const char *kind)
             assert_memory_equal(one, logits + i * VOCAB, sizeof one);
         }
     }
-    for (size_t i = 0; i < SESSIONS; i++) { /* sessions go on alone */
+    for (size_t i = 0; i < SESSIONS; i++) { /* sessions continue separately */
         float other[VOCAB];
         assert_ok(context, bo_session_feed(context, together[i], ids, 3, one));
         assert_ok(context, bo_session_feed(context, alone[i], ids, 3, other));
@@ -69,7 +69,7 @@ static void test_kinds(void **unused)
     bo_context_destroy(context);
 }
 
-/* The bits of a session depend neither on the tokens of others nor on the number of threads. */
+/* The bits of a session depend neither on the tokens of other sessions nor on the number of threads. */
 static void test_bits(void **unused)
 {
     (void)unused;
@@ -118,7 +118,7 @@ static void test_refused(void **unused)
                  bo_sessions_feed(context, (bo_session *const[]){a, b}, 2, ids, (const size_t[]){3, 5}, logits));
     assert_fails(context, BO_INVALID, "below 256",
                  bo_sessions_feed(context, (bo_session *const[]){a, b}, 2, bad, NULL, logits));
-    assert_int_equal(bo_session_tokens(a) + bo_session_tokens(b), 0); /* nothing was read */
+    assert_int_equal(bo_session_tokens(a) + bo_session_tokens(b), 0); /* no tokens were read */
     assert_ok(context, bo_sessions_feed(context, (bo_session *const[]){b, a}, 2, ids, NULL, NULL));
     assert_int_equal(bo_session_tokens(a) + bo_session_tokens(b), 2);
     bo_session_destroy(a); /* the graphs of a batch belong to one of its sessions */
@@ -136,7 +136,7 @@ typedef struct exhausted {
     bo_model *model;
 } exhausted;
 
-/* A call that lacks memory reads nothing. */
+/* A call that runs out of memory reads no tokens. */
 static bo_status work(void *what)
 {
     const exhausted *e = what;

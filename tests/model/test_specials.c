@@ -1,5 +1,5 @@
-/* Special tokens and the files beside the weights: which file counts, what is refused, and that files which were loaded
- * are written again unchanged. */
+/* Special tokens and the files next to the weights: precedence of files, refused contents, and loaded files are saved
+ * unchanged. */
 #include "text/facts.h"
 #include <bochner/text.h>
 #include "model/files.h"
@@ -115,7 +115,7 @@ static void precedence(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* A template of the tokenizer gives the first token of a text. */
+/* A template of the tokenizer determines the first token of a text. */
 static void templates(void **state)
 {
     static const char text[] =
@@ -279,7 +279,8 @@ static void rewritten(void **state)
                         "  \"model_max_length\": 48,\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n");
     assert_null(read_text(directory, "special_tokens_map.json"));
     assert_null(read_text(directory, "chat_template.jinja"));
-    /* ids of config.json stay there, also if generation_config.json has others and one is outside of the vocabulary */
+    /* ids of config.json remain there, even if generation_config.json has others and one is outside of the
+     * vocabulary */
     set_config(directory, config, "\"bos_token_id\": 50256, \"eos_token_id\": [50256, 7], \"pad_token_id\": 5");
     set_file(directory, "generation_config.json", "{\"eos_token_id\": 9}");
     assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));

@@ -189,7 +189,7 @@ static void what_cannot_be_is_refused(void **state)
     bo_model_destroy(four);
 }
 
-/* A state belongs to the weights that produced it, in their storage format. */
+/* A state is valid only for the weights that produced it, in their storage format. */
 static void states_know_them(void **state)
 {
     test_directory *directory = *state;

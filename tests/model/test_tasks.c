@@ -235,7 +235,7 @@ static void test_windows_alternate(void **state)
     bo_model_destroy(model);
 }
 
-/* Softmax attention with a window is given, although its kind is zero. */
+/* Softmax attention with a window counts as set, although its kind is zero. */
 static void test_window_of_the_encoder(void **state)
 {
     test_directory *directory = *state;
@@ -275,8 +275,7 @@ static void test_vocabulary_of_translators(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* ---- directories
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- directories ------------------------------------------------------------------------------------------------- */
 
 static void check_trip(test_directory *directory, const bo_model_desc *desc)
 {
@@ -327,7 +326,7 @@ static void test_trips(void **state)
     }
 }
 
-/* A change of config.json and the words of the resulting error; without words the model still loads. */
+/* A change of config.json and the resulting error message; without a message the model still loads. */
 typedef struct lie {
     const char *old, *new, *message;
 } lie;

@@ -1,5 +1,5 @@
-/* A teacher and its student in one graph: a student that computes what the teacher computes has no error and no
- * gradient; errors and divergences are those of separate computations in double; adapters do not change the teacher. */
+/* A teacher and its student in one graph: a student with the teacher's function has no error and no gradient; errors
+ * and divergences are those of separate computations in double; adapters do not change the teacher. */
 #include "attention/attention.h"
 #include "adapted.h"
 #include "base/counting.h"
@@ -73,7 +73,7 @@ static void adapt(bo_context *context, bo_model *student)
     bo_free(whole);
 }
 
-/* ---- a student that computes what the teacher computes ----------------------------------------------------------- */
+/* ---- a student with the teacher's function ----------------------------------------------------------------------- */
 
 static double norm_of(size_t count, const float *x)
 {
@@ -182,7 +182,7 @@ static void divergence_from_the_teacher(void **state)
     bo_context_destroy(context);
 }
 
-/* What a layer adds to the residual stream, without the bias, which teacher and student share: out Wᵀ. */
+/* The contribution of a layer to the residual stream, without the bias shared by teacher and student: out Wᵀ. */
 static void projected(bo_context *context, const bo_model *teacher, size_t layer, const float *out, double *y)
 {
     const size_t width = teacher->desc.width, inner = teacher->desc.block.heads * teacher->desc.block.head_dim;

@@ -1,5 +1,5 @@
-/* Translation of texts: the result does not depend on how many are translated together, in the order of the file; loss
- * and BLEU are those of the single texts; bad input; every allocation fails once. */
+/* Translation of texts: results are in the order of the file and do not depend on the batch; loss and BLEU equal those
+ * of the single texts; bad input; every allocation fails once. */
 #include "text/facts.h"
 #include <bochner/data.h>
 #include <bochner/tasks.h>
@@ -202,8 +202,8 @@ static void test_stopped(void **state)
     assert_ok(context, bo_tokenizer_create(context, &tokenizer));
     bo_model *model = bytes_model(context, "rfa", tokenizer, BO_MODEL_TASK_TRANSLATE);
     assert_ok(context, open_lines(context, model, 0, 1, &texts));
-    bo_translate_desc desc = {.beam = 300,
-                              .max_tokens = 9}; /* wider than the number of tokens: the best cannot all end at once */
+    bo_translate_desc desc = {
+        .beam = 300, .max_tokens = 9}; /* wider than the number of tokens: not all hypotheses can end in one step */
     assert_int_equal(bo_model_translate(context, model, texts, 0, 1, &desc, ids, NULL), BO_CANCELED);
     assert_true(calls >= 3);
     assert_null(ids[0].items);

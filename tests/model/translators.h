@@ -19,7 +19,7 @@ static inline bo_model_desc translator_desc(const char *kind)
 
 enum { LIST_BLOCKS = 3, LISTS = 4 };
 
-/* Decoders and encoders with several blocks each. `blocks` has room for 2 LIST_BLOCKS, and must outlive the
+/* Decoders and encoders with several blocks each. `blocks` has 2 LIST_BLOCKS entries and must outlive the
  * descriptor. */
 static inline bo_model_desc translator_lists(size_t index, bo_block *blocks)
 {

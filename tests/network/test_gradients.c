@@ -119,7 +119,7 @@ static void check_weight(interpreter *in, const char *name, size_t index, const 
     free(u);
 }
 
-/* Changes all weights: output weights of blocks start at zero, where nothing inside of a block has a gradient. */
+/* Changes all weights: output weights of blocks start at zero, so the inside of a block would have no gradient. */
 static void stir(bo_model *network)
 {
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {

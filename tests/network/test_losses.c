@@ -98,7 +98,7 @@ static void test_targets(void **state)
     bo_context_destroy(context);
 }
 
-/* Numbers that are not classes; integers, few values and words are. */
+/* Which numbers and words count as classes: integers and few values do, other numbers do not. */
 static void test_classes(void **state)
 {
     test_directory *directory = *state;

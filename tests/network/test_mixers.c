@@ -1,4 +1,4 @@
-/* Every mixer as a layer of a description: it can be created and gives predictions. */
+/* Every mixer as a layer of a description: it can be created and predicts. */
 #include "nn/enums.h"
 #include "testing.h"
 #include <bochner/network.h>

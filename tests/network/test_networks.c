@@ -40,7 +40,7 @@ static void test_shapes(void **state)
     made_free(m);
 }
 
-/* Images as sequences: the maps of "linear" determine their number of features, the others are given one. */
+/* Images as sequences: the maps of "linear" determine their number of features, the others have a setting. */
 static void test_patches(void **state)
 {
     test_directory *directory = *state;
@@ -140,7 +140,7 @@ static void test_predictions(void **state)
     bo_context_destroy(many);
 }
 
-/* Predictions are in the unit of the targets: a network with zero weights gives their mean. */
+/* Predictions are in the unit of the targets: a network with zero weights predicts their mean. */
 static void test_units(void **state)
 {
     test_directory *directory = *state;
@@ -226,8 +226,8 @@ static void test_readout(void **state)
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* Outputs of the places of a sequence before the last one depend on the last one only if the block reads in both
- * directions; those of other examples never do. */
+/* Earlier outputs of a sequence depend on its last element only if the block is bidirectional. Outputs of other
+ * examples never do. */
 static void test_directions(void **state)
 {
     enum { LENGTH = 6, CHANNELS = 4, NUMBERS = LENGTH * CHANNELS, EXAMPLES = 3 };
@@ -280,7 +280,7 @@ static void test_directions(void **state)
     }
 }
 
-/* Every dropout and noise has its own stream, within blocks and beside them. */
+/* Every dropout and noise has a separate stream, inside and outside of blocks. */
 static void test_streams(void **state)
 {
     test_directory *directory = *state;
@@ -524,7 +524,7 @@ static void test_image(void **state)
     bo_examples_destroy(examples);
 }
 
-/* Changed bytes are accepted or refused with a reason; an accepted network gives predictions. */
+/* Changed bytes are accepted or refused with a reason; an accepted network predicts. */
 static void mutate(bo_context *context, const layer_case *subject)
 {
     enum { MUTATIONS = 400 };

@@ -53,7 +53,7 @@ static void close_all(other_models *o)
     bo_context_destroy(o->context);
 }
 
-/* The message names the task, or says what it needs. */
+/* The message names the task or its requirements. */
 #define REFUSES(...)                                                                                                   \
     do {                                                                                                               \
         const bo_status status = (__VA_ARGS__);                                                                        \

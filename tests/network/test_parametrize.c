@@ -53,7 +53,7 @@ static void images(void **state)
     bo_context_destroy(context);
 }
 
-/* Widths in the list of a block are multiplied as those of the network. */
+/* Widths in the list of a block are multiplied like widths of the network. */
 static void blocks(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Invalid descriptions and the words of their messages. */
+/* Invalid descriptions and their messages. */
 #include "networks.h"
 
 typedef struct refusal {

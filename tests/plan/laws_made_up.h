@@ -65,8 +65,8 @@ static inline bool holds(bo_plan_range range, double truth)
     return range.low <= truth && truth <= range.high;
 }
 
-/* Simulates a set of runs with this seed and counts which intervals hold the truth: 5 parameters, the loss and the step
- * of a new run beyond the others. */
+/* Simulates a set of runs with this seed and counts the intervals that contain the truth: 5 parameters, and the loss
+ * and the step of a new, larger run. */
 static inline void hold_truth(bo_context *context, uint64_t seed, const bo_plan_counts *far, size_t covered[7])
 {
     bo_plan_observation runs[GRID];

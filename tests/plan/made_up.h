@@ -1,4 +1,4 @@
-/* A simulated host: timings of the shapes of a calibration, computed from given costs. */
+/* A simulated host: timings of the shapes of a calibration, computed from known costs. */
 #ifndef TEST_PLAN_MADE_UP_H
 #define TEST_PLAN_MADE_UP_H
 

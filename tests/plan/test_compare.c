@@ -3,7 +3,7 @@
 #include <bochner/plan.h>
 #include <unistd.h>
 
-/* A model of a former format is that of the file that it is saved as. */
+/* A model of a former format equals the model of the file that it is saved to. */
 static int check_saved(const char *directory, const char *name)
 {
     bo_context *context = test_context(1);
@@ -46,7 +46,7 @@ static bo_model_desc base(void)
     return (bo_model_desc){.layers = 6, .width = 8, .context = 16, .vocab = 5, .block = {.heads = 2}};
 }
 
-/* Compares two models; NULL: they belong together. */
+/* Compares two models; NULL: no difference. */
 static void compared(const bo_model_desc *a, const bo_model_desc *b, const char *message)
 {
     bo_context *context = test_context(1);

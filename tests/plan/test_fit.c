@@ -1,4 +1,4 @@
-/* Costs from timings: least squares with known answers, and simulated hosts. */
+/* Costs from timings: least squares with known solutions, and simulated hosts. */
 #include "made_up.h"
 
 enum { ROWS = 6 };

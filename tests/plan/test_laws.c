@@ -1,4 +1,5 @@
-/* Laws of runs: a known law is recovered, intervals have their probability, and few runs fix what they can. */
+/* Laws of runs: a known law is recovered, intervals have their nominal coverage, and few runs determine only some
+ * parameters. */
 #include "laws_made_up.h"
 #include "plan/laws.h"
 #include <unistd.h>
@@ -8,7 +9,7 @@ static double value_of(const bo_plan_laws *laws, size_t parameter)
     return laws->loss[parameter].range.value;
 }
 
-/* Without noise, the parameters are those of the law, and each run is predicted from the others. */
+/* Without noise, the parameters equal those of the law, and each run is predicted from the other runs. */
 static void a_known_law_is_found(void **state)
 {
     (void)state;
@@ -181,7 +182,7 @@ static void unknown_numbers_are_left_out(void **state)
 
 /* ---- intervals --------------------------------------------------------------------------------------------------- */
 
-/* Of SETS simulated sets, the share whose 90% interval holds the truth is binomial: within 3.3 standard deviations,
+/* Of SETS simulated sets, the share whose 90% interval contains the truth is binomial: within 3.3 standard deviations,
  * sqrt(0.9 · 0.1 / SETS), with probability 0.999. The bootstrap is an approximation; its intervals may be too wide by
  * more than that (bounds of the exponents), so the upper limit is 1. */
 static void intervals_have_their_probability(void **state)

@@ -1,7 +1,7 @@
 /* The 90% intervals of laws, over 200 simulated sets of runs. */
 #include "laws_made_up.h"
 
-/* The share of sets whose interval holds the truth is within 3.3 standard deviations of 0.9. */
+/* The share of sets whose interval contains the truth is within 3.3 standard deviations of 0.9. */
 static void intervals_have_their_probability(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Plans for a simulated host: the budget is kept, a larger one gives a better model, a budget that is too small is
- * refused with the minimum. */
+/* Plans for a simulated host: the budget is respected, a larger one allows a better model, and a budget that is too
+ * small is refused with the minimum. */
 #include "base/counting.h"
 #include "made_up.h"
 
@@ -152,7 +152,7 @@ static void nonsense_is_refused(void **state)
     budget = (bo_plan_budget){.minutes = 1, .context = (size_t)1 << 40};
     assert_fails(context, BO_INVALID, "context", bo_plan_create(context, &basis, &budget, &plan));
     budget = (bo_plan_budget){.minutes = 1};
-    assert_fails(context, BO_INVALID, "measured",
+    assert_fails(context, BO_INVALID, "no timings",
                  bo_plan_create(context, &(bo_plan_basis){.host = &none}, &budget, &plan));
     const bo_plan_laws laws = {.count = 0};
     const bo_plan_basis both = {.host = host, .laws = &laws}, neither = {0}, newer = {.reserved = {1}};

@@ -27,7 +27,7 @@ static inline void write_labeled(FILE *file, bo_rng *rng)
     fputc('\n', file);
 }
 
-/* Label 1: both texts use the same letter. */
+/* Label 1: both texts use the same character. */
 static inline void write_match(FILE *file, bo_rng *rng)
 {
     const bool same = bo_rng_below(rng, 2);

@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-/* Replaces that of the C library: fails for the directory `unflushable` as soon as another path exists. */
+/* Replaces the function of the C library: fails for the directory `unflushable` as soon as another path exists. */
 static char unflushable[160], as_soon_as[160];
 int fsync(int fd)
 {
@@ -213,8 +213,7 @@ static void models_and_states(void **state)
     bo_model_destroy(model);
 }
 
-/* ---- files in directories
- * -------------------------------------------------------------------------------------------- */
+/* ---- files in directories ---------------------------------------------------------------------------------------- */
 
 /* Flips a bit of a file, or flips it back. Returns false at the end of the file. */
 static bool flip(const char *path, size_t byte)
@@ -231,7 +230,7 @@ static bool flip(const char *path, size_t byte)
     return found != EOF;
 }
 
-/* Texts beside the tensors may be edited: every change gives an error or a warning that names the file. */
+/* The text files next to the tensors may be edited. Every change causes an error or a warning that names the file. */
 static void texts_beside_tensors(void **state)
 {
     static const char *const files[] = {"model/config.json", "network/config.json"};
@@ -417,7 +416,7 @@ static void newest_checkpoint_is_verified(void **state)
     strcpy(directory, runs_path(r, "config.json"));
     assert_int_equal(rename(directory, runs_path(r, "run/checkpoints/step-8/config.json")), 0);
     strcpy(directory, runs_path(r, "run"));
-    /* If no checkpoint is intact, the message says so, and nothing is changed. */
+    /* If no checkpoint is intact, the message states it, and no file is changed. */
     flip(runs_path(r, "run/checkpoints/step-8/model.safetensors"), 500);
     flip(runs_path(r, "run/checkpoints/step-4/optimizer.safetensors"), 500);
     assert_fails(l.context, BO_FORMAT, "none of the 2 checkpoints can be read",
@@ -432,7 +431,7 @@ static void newest_checkpoint_is_verified(void **state)
     bo_context_destroy(l.context);
 }
 
-/* The checkpoint of step 4 is complete, but its name cannot be flushed: the message does not deny it. */
+/* The checkpoint of step 4 is complete, but its name cannot be flushed: the message states that it was written. */
 static void unflushed_checkpoint(void **state)
 {
     runs *r = *state;
@@ -454,7 +453,7 @@ static void unflushed_checkpoint(void **state)
     bo_model_destroy(model);
 }
 
-/* Errors that do not mean damage end with an error: the checkpoint stays. Directories set aside stay as well. */
+/* Errors other than damage are returned, and the checkpoint is kept. Renamed directories are kept too. */
 static void other_errors_are_no_damage(void **state)
 {
     runs *r = *state;
@@ -489,8 +488,8 @@ static void other_errors_are_no_damage(void **state)
     bo_context_destroy(l.context);
 }
 
-/* best/ holds the files of the newest checkpoint, which is damaged: it gets those of the best step so far, or a warning
- * tells that it does not match. */
+/* best/ has the files of the newest, damaged checkpoint. They are replaced by those of the best step so far, or a
+ * warning states that they do not match. */
 static void best_follows_a_fallback(void **state)
 {
     runs *r = *state;
@@ -529,7 +528,7 @@ static void best_follows_a_fallback(void **state)
     bo_context_destroy(l.context);
 }
 
-/* Damaged lines of metrics.jsonl do not take other lines with them. */
+/* Damaged lines of metrics.jsonl do not affect other lines. */
 static void damaged_metrics_stay(void **state)
 {
     static const char lines[] = "{\"step\": 1, \"loss\": 3}\n[\"step\": 2, \"loss\": 2}\n{\"step\": 9, \"loss\": 1}\n"

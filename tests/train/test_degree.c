@@ -1,5 +1,5 @@
 /* Deep polynomials: twenty layers of one degree, as MLP and as mixer, without any activation function, are trained
- * without divergence. The total degree is the 40th power of that of a layer. */
+ * without divergence. The total degree is the 40th power of a layer's degree. */
 #include "nn/enums.h"
 #include "runs.h"
 

@@ -1,5 +1,5 @@
-/* Training against a teacher: which weights move, what is refused, and runs that are stopped after any step and resumed
- * to the same bits, for any number of threads; and comparisons of models with their teachers on a text. */
+/* Training against a teacher: which weights change, refused settings, and runs that are stopped after any step and
+ * resumed with the same bits, for any number of threads; and comparisons of models with their teachers on a text. */
 #include "runs.h"
 #include "model/internal.h"
 
@@ -51,7 +51,7 @@ static bo_trainer_desc trainer_of(runs *r, bo_model *model, bo_imitation imitate
 
 /* ---- weights that move ------------------------------------------------------------------------------------------- */
 
-/* The weights that the teacher has keep their bits; all others move. */
+/* Weights shared with the teacher keep their bits. All other weights change. */
 static void check_moved(const bo_model *teacher, const bo_model *before, const bo_model *after)
 {
     size_t moved = 0;
@@ -245,7 +245,7 @@ static void refusals(void **state)
     assert_fails(c, BO_INVALID, "is not linearized", bo_trainer_create(c, &desc, &trainer));
     assert_null(trainer);
     desc = trainer_of(r, model, BO_IMITATION_LOGITS, NULL);
-    assert_fails(c, BO_INVALID, "without them, the teacher would change", bo_trainer_create(c, &desc, &trainer));
+    assert_fails(c, BO_INVALID, "training would change the teacher", bo_trainer_create(c, &desc, &trainer));
     desc = trainer_of(r, model, (bo_imitation)3, NULL);
     assert_fails(c, BO_INVALID, "unknown value 3", bo_trainer_create(c, &desc, &trainer));
     desc = trainer_of(r, model, BO_IMITATION_ATTENTION, NULL);
@@ -350,7 +350,8 @@ static void agreement_on_a_text(void **state)
     assert_ok(c, bo_model_agreement(c, teacher, other, r->held_out, 0, 100, &found));
     assert_int_equal(found.tokens, 96);
     assert_true(found.greedy < 1 && found.divergence > 0);
-    assert_ok(c, bo_model_agreement(c, teacher, other, r->held_out, 1, 1, &found)); /* one token sees itself only */
+    assert_ok(
+        c, bo_model_agreement(c, teacher, other, r->held_out, 1, 1, &found)); /* a token that attends only to itself */
     assert_int_equal(found.tokens, 1);
     bo_model_desc desc = runs_desc("softmax");
     desc.vocab = 300;

@@ -86,7 +86,7 @@ static void words_are_reversed(void **state)
     check(*state, "softmax", BO_CROSS_ATTENTION, 120, 97);
     check(*state, "rfa", BO_CROSS_ATTENTION, 300, 90);
     check(*state, "gru", BO_CROSS_ATTENTION, 150, 90);
-    check(*state, "gru", BO_CROSS_SUMMARY, 300, 50); /* the whole word passes through one vector */
+    check(*state, "gru", BO_CROSS_SUMMARY, 300, 50); /* one vector encodes the whole word */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Training of adapters: only A and B change, losses fall, a stopped run resumes to the same bits, and its directory
- * contains an adapter. */
+/* Training of adapters: only A and B change, losses fall, a stopped run is resumed with the same bits, and its
+ * directory contains an adapter. */
 #include "base/counting.h"
 #include "runs.h"
 
@@ -64,7 +64,7 @@ static void moves_adapters_alone(void **state)
     }
 }
 
-/* A trainer holds gradients of the adapters only, and as many as its plan says. */
+/* A trainer stores gradients of the adapters only, as many as estimated. */
 static void gradients_of_adapters_alone(void **state)
 {
     runs *r = *state;
@@ -162,7 +162,7 @@ static void trains_on_short_sequences(void **state)
     bo_model_destroy(model);
 }
 
-/* The parameters of a new attention move too, all other weights of the base stay; the base is named after it is
+/* The parameters of a new attention change too. All other weights of the base are fixed. The base is named after it is
  * written. */
 static void moves_a_new_attention(void **state)
 {

@@ -88,7 +88,7 @@ static void bits_repeat_from_there(void **state)
     bo_model_destroy(second);
 }
 
-/* A budget shorter than a step gives one step or a few, never none, and the run ends. */
+/* With a budget shorter than a step, the run takes at least one step and ends. */
 static void a_moment_is_enough(void **state)
 {
     runs *r = *state;

@@ -18,7 +18,7 @@ typedef struct member {
     runs *r;
     char directory[160];
     bo_trainer_desc desc;
-    uint64_t stop_at; /* asks to stop after this step; UINT64_MAX: never */
+    uint64_t stop_at; /* requests a stop after this step; UINT64_MAX: never */
     double losses[12], valid;
     uint64_t steps;
     bo_status status;
@@ -169,7 +169,8 @@ static void calibrations_are_the_same(void **state)
     destroy(ranks, 2);
 }
 
-/* Rank 0 is asked to stop: all ranks stop at the same step; resumed, they have the bits of an uninterrupted run. */
+/* A stop is requested on rank 0. All ranks stop at the same step, and after resuming have the bits of an uninterrupted
+ * run. */
 static void stop_and_resume(runs *r, const char *name, bool stateful)
 {
     member whole[2], parted[2];

@@ -1,5 +1,4 @@
-/* Random frequencies that are drawn anew during training: when, for which attentions, from which seed, and where the
- * last draw ends up. */
+/* Redrawing of random frequencies during training: steps, attentions, seeds, and the last draw in the saved model. */
 #include "lines.h"
 #include "attention/attention.h"
 #include "features/fingerprint.h"

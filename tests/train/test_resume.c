@@ -31,7 +31,7 @@ static bool stop_at(void *user, const bo_training_report *report)
     return report->step < ((const stopping *)user)->at;
 }
 
-/* Runs to the end, or is asked to stop at step `at` and abandoned as if killed. */
+/* Runs to the end, or stops at step `at` on request and is abandoned as if killed. */
 static bo_status run_part(runs *r, bo_trainer_desc desc, uint64_t at)
 {
     stopping where = {at};
@@ -87,7 +87,7 @@ static void calibrated_attention_resumes(void **state)
     compare_runs(*state, "favor#", BO_OPTIMIZER_ADAMW, 4, 0);
 }
 
-/* Redrawn frequencies are those of an uninterrupted run, also after steps at which a draw was due. */
+/* Redrawn frequencies equal those of an uninterrupted run, also after steps at which a draw was due. */
 static void redrawn_attention_resumes(void **state)
 {
     compare_runs(*state, "rfa-gate", BO_OPTIMIZER_SGD, 0, 5);
@@ -133,7 +133,7 @@ static void remains_are_swept(void **state)
     bo_model_destroy(found);
 }
 
-/* A long run has more lines than fit into a megabyte: it resumes, and lines of completed steps stay. */
+/* A long run has more lines than fit into a megabyte: it resumes, and lines of completed steps are kept. */
 static void long_metrics_stay(void **state)
 {
     enum { LINES = 40000 };
@@ -223,7 +223,7 @@ static void other_runs_are_refused(void **state)
     bo_model *deep = runs_model_of(r, &deeper);
     bo_trainer_desc good = runs_trainer(r, model, "run");
     assert_int_equal(run_part(r, good, 8), BO_CANCELED);
-    refused(r, &good, "already holds a run, at step 8");
+    refused(r, &good, "already contains a run, at step 8");
     good.resume = true;
     bo_trainer_desc desc = good;
     desc.train.corpus = r->noise;
@@ -345,7 +345,7 @@ static void older_checkpoints_help(void **state)
     bo_model_destroy(expected);
 }
 
-/* The last number of the optimizer state is not finite. */
+/* The last number of the optimizer state is infinite or NaN. */
 static void states_are_finite(void **state)
 {
     runs *r = *state;

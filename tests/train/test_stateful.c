@@ -1,4 +1,4 @@
-/* Stateful training: each sequence continues where it ended in the step before. Losses are those of a session that
+/* Stateful training: each sequence continues where it ended in the previous step. Losses equal those of a session that
  * reads the same text, several windows per step have the gradient of one long window, and interrupted runs have the
  * same bits. */
 #include "text/batches.h"
@@ -18,13 +18,13 @@ static bo_trainer_desc stateful(runs *r, bo_model *model, const char *name, size
 
 /* ---- losses ------------------------------------------------------------------------------------------------------ */
 
-/* Scores the window of a lane after those before it, and forgets them where the lane or a document begins. */
+/* Scores the window of a lane after its previous windows. Resets the session where the lane or a document starts. */
 static double score(bo_context *context, const bo_batches_desc *batches, uint64_t step, size_t lane,
                     bo_session *session)
 {
     int32_t ids[CONTEXT], targets[CONTEXT], positions[CONTEXT];
     float losses[CONTEXT];
-    size_t lengths[2], parts = 2; /* as many as the trainer has room for, with micro-batches of one sequence */
+    size_t lengths[2], parts = 2; /* the trainer's capacity with micro-batches of one sequence */
     double sum = 0;
     assert_ok(context, bo_batches_fill(context, batches, step, lane, 1, ids, targets, positions, lengths, &parts));
     if (bo_batches_begins(batches, step, lane)) assert_ok(context, bo_session_reset(context, session));

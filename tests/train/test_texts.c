@@ -27,7 +27,7 @@ static bo_training_score train(runs *r, bo_model_task task, const char *kind, ui
     return score;
 }
 
-/* The probability of 90% correct answers by chance for 48 examples is (48 choose 44) / 2^48 … < 1e-9. */
+/* The probability of 90% correct predictions by chance for 48 examples is (48 choose 44) / 2^48 … < 1e-9. */
 static void labels_are_learned(void **state)
 {
     static const char *const kinds[] = {"softmax", "rfa-gate", "ridge", "ssm"};
@@ -45,7 +45,7 @@ static void matches_are_learned(void **state)
     if (!(score.metric > 0.9)) fail_msg("accuracy %g, loss %g", score.metric, score.loss);
 }
 
-/* With 4 letters and the end token, a perplexity below 1.6 means that most are read from the source: a model of the
+/* With 4 characters and the end token, a perplexity below 1.6 means that most are read from the source: a model of the
  * lengths only has about 4. With ridge attention the same steps reach a higher perplexity. */
 static void translations_are_learned(void **state)
 {

@@ -19,7 +19,7 @@ static void losses_fall(void **state)
     const bo_training_report *report = bo_trainer_report(trainer);
     assert_int_equal(report->step, 200);
     assert_int_equal(report->tokens, 200 * 4 * 16);
-    assert_true(after.loss < 2.2); /* 16 letters with unequal frequencies: below log 16 = 2.8 only with context */
+    assert_true(after.loss < 2.2); /* 16 characters with unequal frequencies: below log 16 = 2.8 only with context */
     assert_true(report->valid_loss == after.loss && report->best_valid_loss <= after.loss);
     assert_true(report->loss < 2.2 && report->gradient_norm > 0 && report->tokens_per_second > 0 && report->gflops > 0);
     bo_trainer_destroy(trainer);
@@ -74,7 +74,7 @@ static void parts_add_up(void **state)
         assert_close(losses[1][i], losses[0][i], 2e-5); /* several hundred rounding errors of 6e-8 · 5.5 */
 }
 
-/* The trainer clips to 1 unless the descriptor says otherwise. */
+/* The trainer clips to 1 unless the descriptor sets another value. */
 static void gradients_are_clipped(void **state)
 {
     runs *r = *state;
@@ -123,7 +123,7 @@ static void frozen_weights_stay(void **state)
     bo_model_destroy(before);
 }
 
-/* Learning words makes random letters less likely, at the latest after their frequencies are learned. */
+/* Learning words makes random characters less likely, at the latest after the character frequencies are learned. */
 static void patience_ends(void **state)
 {
     runs *r = *state;
@@ -164,11 +164,11 @@ static void nan_is_named(void **state)
     assert_non_null(weight);
     ((float *)weight->data)[5] = NAN;
     assert_fails(r->context, BO_NUMERIC, "step 4: ", bo_trainer_step(r->context, trainer, &loss));
-    if (!strstr(bo_context_error(r->context),
-                "the first value that is not finite is in model.layers.1.mlp.up_proj.weight") ||
+    if (!strstr(bo_context_error(r->context), "the first NaN or infinity is in model.layers.1.mlp.up_proj.weight") ||
         !strstr(bo_context_error(r->context), "checkpoints/step-3"))
         fail_msg("%s", bo_context_error(r->context));
-    assert_fails(r->context, BO_NUMERIC, "weights are not finite", bo_trainer_checkpoint(r->context, trainer));
+    assert_fails(r->context, BO_NUMERIC, "weights contain a NaN or infinity",
+                 bo_trainer_checkpoint(r->context, trainer));
     assert_true(runs_exists(r, "nan/checkpoints/step-3/training.json"));
     bo_trainer_destroy(trainer);
     bo_model_destroy(model);

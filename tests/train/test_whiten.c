@@ -87,7 +87,7 @@ static void shrink(double s[DIM][DIM])
 }
 
 /* M Λ Mᵀ is a multiple of the identity. M is float32, and Λ has a condition number below 1e4: 1e-3 of the diagonal
- * leaves room; M = I differs by about 1. Returns the largest difference. */
+ * leaves a margin; M = I differs by about 1. Returns the largest difference. */
 static double anisotropy(const float *m, double s[DIM][DIM])
 {
     double product[DIM][DIM] = {{0}}, trace = 0, worst = 0;
@@ -256,7 +256,7 @@ static void models_without_a_free_m_are_refused(void **state)
     bo_model_desc drawn = runs_desc("dark");
     drawn.block.attention.proposal = BO_PROPOSAL_OPRF;
     refuse(r, runs_model_of(r, &drawn), "drawn from data");
-    refuse(r, make_adapted(r, ""), "the adapters leave model.layers.0.self_attn.m fixed");
+    refuse(r, make_adapted(r, ""), "the adapters freeze model.layers.0.self_attn.m");
     lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY);
     bo_model *model = make_model(r, BO_MODEL_TASK_CLASSIFY, "dark", &l);
     bo_trainer *trainer;

@@ -1,8 +1,9 @@
 /* Models of several widths: sizes do not depend on the width under the maximal-update parametrization, for every layer
- * and every optimizer, and do otherwise.
+ * and every optimizer, but do depend on it otherwise.
  *
- * Sizes that depend on the width grow at least like its root. Random parts fall like one over the root, learned parts
- * stay, and sizes are sums of both. So slopes must be below 1/4, half of the growing ones, and above -1/2. */
+ * Sizes that depend on the width grow at least like its root. Random parts decrease like one over the root, learned
+ * parts are constant, and sizes are sums of both. So slopes must be below 1/4, half of the growing ones, and above
+ * -1/2. */
 #include <bochner/widths.h>
 #include "optim/enums.h"
 #include "nn/enums.h"
@@ -102,7 +103,7 @@ static void every_mixer_and_mlp(void **state)
     for (bo_mlp mlp = 0; mlp < BO_MLP_COUNT; mlp++) {
         bo_widths_desc desc = describe(BO_PARAMETRIZATION_MUP);
         desc.model.block.mlp = mlp;
-        if (mlp == BO_MLP_NONE) continue; /* a part that changes nothing has no size */
+        if (mlp == BO_MLP_NONE) continue; /* a part without effect has size 0 */
         expect_flat(context, &desc, bo_mlp_name(mlp));
     }
     bo_context_destroy(context);

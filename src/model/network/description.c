@@ -6,7 +6,7 @@
 #include "internal.h"
 
 /* ====================================================================================================================
- * Connections: resolves the names of inputs and sorts the layers so that each follows its inputs. */
+ * Connections: resolves the names of inputs and sorts the layers topologically. */
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ static bo_status refuse_cycle(bo_context *context, const char *where, const walk
                    bo_layer_name(&w->network->layers[first]).text);
 }
 
-/* Visits a layer depth first, without recursion: descriptions can be as deep as they are long. */
+/* Visits a layer depth first. There is no recursion, because descriptions can be very deep. */
 static bo_status visit(bo_context *context, const char *where, walk *w, size_t root)
 {
     if (w->state[root]) return BO_OK;
@@ -111,7 +111,7 @@ static bo_status sort_layers(bo_context *context, const char *where, walk *w)
     if (network->target >= 0) BO_TRY(visit(context, where, w, (size_t)network->target));
     BO_TRY(visit(context, where, w, network->output));
     const size_t used = w->done;
-    for (size_t i = 0; i < count; i++) BO_TRY(visit(context, where, w, i)); /* finds cycles among unused layers, too */
+    for (size_t i = 0; i < count; i++) BO_TRY(visit(context, where, w, i)); /* also finds cycles among unused layers */
     if (used == count) return BO_OK;
     for (size_t i = 0; i < count; i++) { /* reports the first layer whose output is not used */
         bool is_used = i == network->output || (int)i == network->target;
@@ -160,8 +160,8 @@ static bo_status read_wiring(bo_context *context, const char *where, const bo_js
 }
 
 /* ====================================================================================================================
- * Widths: replaces symbols by numbers of the data, and multiplies hidden widths by the multiplier. The width of the
- * output, those of the layers that determine it, and those determined by the input are not multiplied. */
+ * Widths: replaces symbols by numbers of the data, and multiplies hidden widths by the multiplier. Widths of the
+ * output, of the layers that determine it, and of layers with the width of the input are not multiplied. */
 
 static bool sets_width(const bo_layer *layer)
 {
@@ -466,7 +466,7 @@ static bo_status check_format(bo_context *context, const char *where, const bo_j
                    bo_version(), FORMAT);
 }
 
-/* Reads and checks everything that does not depend on the data. */
+/* Reads and checks all parts that do not depend on the data. */
 static bo_status read_structure(bo_context *context, const char *where, const bo_json *json, bo_network *network)
 {
     BO_TRY(read_layers(context, where, bo_json_member(json, "layers"), network));

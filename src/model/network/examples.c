@@ -152,7 +152,7 @@ static bo_status load_edges(bo_context *context, const bo_examples_desc *desc, e
     return status;
 }
 
-/* Checks edges that are given as lists of neighbors. */
+/* Checks edges in the form of lists of neighbors. */
 static bo_status check_edges(bo_context *context, const bo_examples_arrays *examples)
 {
     const int32_t *first = examples->first;

@@ -1,4 +1,4 @@
-/* The files of a network: config.json with the description and the facts taken from the data, and the tensors: weights,
+/* The files of a network: config.json with the description and the facts about the data, and the tensors: weights,
  * scalings and the maps of random features. */
 #include <stdlib.h>
 #include <stdio.h>
@@ -120,8 +120,7 @@ static bo_status find_floats(bo_context *context, const bo_tensors *file, const 
     BO_TRY(bo_tensors_require(context, file, name, BO_F32, rank, shape, out));
     used[*out - bo_tensors_at(file, 0)] = true;
     if (bo_context_kernels(context)->finite((*out)->bytes / sizeof(float), (*out)->data)) return BO_OK;
-    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' holds a number that is not finite", bo_tensors_path(file),
-                   name);
+    return bo_fail(context, BO_FORMAT, "%s: tensor '%s' contains a NaN or infinity", bo_tensors_path(file), name);
 }
 
 /* True if the file must contain this scaling: it was fitted to a table. A network created without data has none. */
@@ -202,12 +201,12 @@ bo_status bo_network_fill(bo_context *context, bo_network *network, const bo_ten
 
 typedef struct header {
     size_t format;
-    bool causal; /* ridge attention is causal, which it was in format 1 of network.json, with the same weights */
+    bool causal; /* ridge attention is causal, as in format 1 of network.json; the weights are the same */
     bo_build build;
     const bo_json *model;
 } header;
 
-/* Reads the format, that of network.json or of config.json, and returns the description. */
+/* Reads the format of network.json or config.json, and finds the description. */
 static bo_status read_format(bo_context *context, const char *where, const bo_json *json, header *out)
 {
     const char *const name = bo_json_member(json, "bochner_network") != NULL ? "bochner_network" : "bochner_format";
@@ -263,7 +262,7 @@ static bo_status check_format(bo_context *context, const char *where, const head
         where, head->format);
 }
 
-/* Reports an error that would be the caller's mistake as an error in the file. */
+/* Reports an invalid argument as an error in the file. */
 static bo_status format_error(bo_context *context, const char *where, bo_status status)
 {
     char message[700];
@@ -300,7 +299,7 @@ bo_status bo_network_config_is(bo_context *context, const char *where, const cha
     *out = false;
     if (!strstr(text, name) && !strstr(text, "bochner_network")) return BO_OK; /* before it is parsed */
     const bo_status status = bo_json_parse(context, where, text, length, DEPTH, &json);
-    if (status != BO_OK) return status == BO_FORMAT ? BO_OK : status; /* its reader says what is wrong */
+    if (status != BO_OK) return status == BO_FORMAT ? BO_OK : status; /* the reader reports the error */
     const char *task = bo_json_text_or_null(bo_json_member(json, "task"));
     *out = bo_json_member(json, "bochner_network") != NULL || (task && strcmp(task, name) == 0);
     bo_json_delete(json);

@@ -105,8 +105,8 @@ static bo_value get_inputs(bo_recorder *r, const bo_value *values)
         r->in[i] = from < 0 ? r->out->network.x : values[from];
         r->shapes[i] = from < 0 ? r->network->input_shape : r->network->layers[from].shape;
         if (!(accepts >> r->shapes[i].rank & 1))
-            return bo_record_refuse(r, "%s does not take %s, but its input is %s", type->name, ranks[r->shapes[i].rank],
-                                    bo_shape_text(&r->shapes[i]).text);
+            return bo_record_refuse(r, "%s does not accept %s, but its input is %s", type->name,
+                                    ranks[r->shapes[i].rank], bo_shape_text(&r->shapes[i]).text);
     }
     if (type->graph && r->network->input != BO_NETWORK_INPUT_GRAPH)
         return bo_record_refuse(r, "%s needs the edges of a graph: the input's \"kind\" should be \"graph\"",

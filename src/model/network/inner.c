@@ -1,4 +1,4 @@
-/* A list of layers in the place of the MLP of a block: a network whose input is the residual stream, without a loss. */
+/* A list of layers in place of the MLP of a block: a network without a loss whose input is the residual stream. */
 #include <stdlib.h>
 #include <math.h>
 #include <stdio.h>

@@ -11,14 +11,14 @@
 #include "../fields.h"
 #include "../model.h"
 
-/* Limits of a description. Larger values are treated as mistakes or attacks. */
+/* Limits of a description. Larger values are treated as errors or attacks. */
 enum { BO_NETWORK_LAYERS = 4096, BO_NETWORK_FROM = 8, BO_NETWORK_NAME = 64, BO_NETWORK_SIZE = BO_MAX_FIELD_VALUE };
-/* The name of a layer with its prefix, which may be that of a block in a network. */
+/* The name of a layer with its prefix, for example of a block in a network. */
 enum { BO_LAYER_NAME = 2 * BO_NETWORK_NAME + 16 };
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-/* Options of all types; the fields of a type list those that it has. Zero: not given. */
+/* Options of all types. The fields of a type list its options. Zero: not set. */
 typedef struct bo_layer_options {
     bo_width width;  /* columns of the output */
     bo_width hidden; /* inner width */
@@ -37,13 +37,13 @@ struct bo_layer {
     char name[BO_LAYER_NAME]; /* "conv1"; default: type and number, "relu.3"; within a block with its prefix */
     bool named;               /* by the description */
     size_t number;            /* position in the list, from 1 */
-    size_t place;             /* the same, distinct for all layers of a model: for seeds, dropout and noise */
+    size_t place;             /* likewise, but distinct for all layers of a model: for seeds, dropout and noise */
     const bo_layer_type *type;
     bo_layer_options options;
     int from[BO_NETWORK_FROM]; /* indices of layers, or BO_INPUT_LAYER */
     size_t inputs;
     bool reshapes_input;   /* its output consists of the values of the input, possibly reshaped */
-    bool fixed;            /* its width is that of the output or given: not multiplied */
+    bool fixed;            /* its width is fixed by the output or input: not multiplied */
     bo_shape shape;        /* shape of the output */
     bo_features *features; /* objects that outlive graphs, by type; NULL: none */
     bo_attention *attention;
@@ -78,7 +78,7 @@ typedef struct bo_recorder {
     const bo_layer_options *options;
     bo_value in[BO_NETWORK_FROM];
     bo_shape shapes[BO_NETWORK_FROM];
-    bo_shape shape; /* shape of the output; initially that of the first input */
+    bo_shape shape; /* shape of the output; initially the shape of the first input */
     bo_status status;
 } bo_recorder;
 
@@ -170,8 +170,8 @@ const char *bo_network_loss_name(bo_network_loss loss);
 bo_status bo_loss_check(bo_context *context, const bo_network *network);
 /* Records the loss; `values` has the values of all layers by number. */
 void bo_loss_record(bo_recorder *r, const bo_value *values);
-/* Returns the loss of one example in double, from its output and its target (a class, or numbers). mask NULL: all
- * values count, otherwise those where it is 0. NAN: none counts. */
+/* Returns the loss of one example in double, from its output and its target (a class, or numbers). Only values with
+ * mask 0 count; mask NULL: all values count. NAN: no value counts. */
 double bo_loss_of(const bo_network *network, const float *output, const float *target, const float *mask,
                   int32_t label);
 size_t bo_loss_columns(const bo_network *network);    /* columns per row of output and target, for the softmax of kl */

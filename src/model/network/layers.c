@@ -32,7 +32,7 @@ static bo_value record_linear(bo_recorder *r)
 static const char *const unary_names[BO_UNARY_COUNT] = {"gelu",    "gelu-tanh",   "relu2",    "silu", "relu",    "tanh",
                                                         "sigmoid", "log-sigmoid", "softplus", "exp",  "identity"};
 
-/* The name of the type is that of the activation. */
+/* The type has the name of the activation. */
 static bo_value record_unary(bo_recorder *r)
 {
     const int function = bo_find_name(r->layer->type->name, unary_names, BO_UNARY_COUNT);

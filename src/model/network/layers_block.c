@@ -15,7 +15,7 @@ static const bo_field block_fields[] = {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Moves the members of layers from one object to another; the rest are those of the block. */
+/* Copies the members of a layer into one object and the members of the block into another. */
 static bool divide(const bo_json *json, bo_json *options, bo_json *block)
 {
     static const char *const names[] = {"name", "type", "from", "causal", "dropout"};
@@ -75,7 +75,7 @@ static bo_status create_map(bo_context *context, bo_layer *layer)
     return BO_OK;
 }
 
-/* Widths of the list are multiplied as those of the network. */
+/* Widths of the list are multiplied like widths of the network. */
 static bo_status make_layers(bo_context *context, bo_layer *layer, const bo_network *network)
 {
     const bo_model_desc *d = layer->block;
@@ -86,11 +86,11 @@ static bo_status make_layers(bo_context *context, bo_layer *layer, const bo_netw
     BO_TRY(bo_layers_widen(context, d->block.layers, network->multiplier, &text));
     const bo_status status = bo_network_of_layers(context, text, &place, &layer->inner);
     bo_free(text);
-    /* a mistake in the description of the network, to which its name is added */
+    /* an error in the description of the network; its name is added */
     return status == BO_FORMAT ? bo_fail(context, BO_INVALID, "%s", bo_context_error(context)) : status;
 }
 
-/* A causal block is that of a language model, and one that reads in both directions that of a classifier. */
+/* A causal block is built as in a language model, a bidirectional one as in a classifier. */
 static bo_status create_block(bo_context *context, bo_layer *layer, const bo_shape *in, const bo_network *network)
 {
     bo_model_desc *d = layer->block;

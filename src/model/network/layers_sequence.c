@@ -1,5 +1,5 @@
 /* Layers along sequences. An image is a sequence of its pixels, row by row. Attention and mixers are residual blocks
- * with a norm; recurrent layers, state-space systems and mixing are single layers. */
+ * with a norm. Recurrent layers, state-space systems and mixing are plain layers. */
 #include <math.h>
 #include <stddef.h>
 #include "../../attention/enums.h"

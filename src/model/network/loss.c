@@ -33,13 +33,13 @@ static const bo_shape *target_shape(const bo_network *network)
     return network->target == BO_INPUT_LAYER ? &network->input_shape : &network->layers[network->target].shape;
 }
 
-/* A target with trained weights could adapt itself to the output. Its inputs precede it in the order. */
+/* A target with trained weights could adapt to the output. Its inputs precede it in the order. */
 static bo_status check_target_layer(bo_context *context, const bo_network *network)
 {
     for (size_t i = 0; network->target >= 0 && i < network->count; i++) {
         const bo_layer *layer = &network->layers[network->order[i]];
         if (bo_layer_weights(network, layer))
-            return bo_fail(context, BO_INVALID, "the target of the loss should have no weights, found those of %s",
+            return bo_fail(context, BO_INVALID, "the target of the loss should have no weights, found weights of %s",
                            bo_layer_name(layer).text);
         if (network->order[i] == (size_t)network->target) break;
     }

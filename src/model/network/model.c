@@ -26,7 +26,7 @@ static bo_status create_network(bo_context *context, const bo_description *desc,
 {
     bo_network *network;
     if (desc->tokenizer)
-        return bo_fail(context, BO_INVALID, "%s: a tokenizer is given, but the input is not text",
+        return bo_fail(context, BO_INVALID, "%s: found a tokenizer, but the input is not text",
                        desc->where ? desc->where : "model");
     BO_TRY(bo_network_create(context, desc, &network));
     return bo_model_of_network(context, network, out);
@@ -36,7 +36,7 @@ static bo_status create_text_model(bo_context *context, const bo_description *de
 {
     bo_model_desc model;
     if (desc->examples)
-        return bo_fail(context, BO_INVALID, "%s: examples are given, but the model reads text",
+        return bo_fail(context, BO_INVALID, "%s: found examples, but the model reads text",
                        desc->where ? desc->where : "model");
     if (desc->width_multiplier != 0 && desc->width_multiplier != 1)
         return bo_fail(context, BO_INVALID, "%s: blocks have no width multiplier: use bo_model_widen()",

@@ -59,7 +59,7 @@ struct bo_network {
     size_t count;
     size_t *order;
     size_t output; /* index of the output layer */
-    bool within;   /* a list in the place of an MLP: what it computes is not the output of the model */
+    bool within;   /* a list in place of an MLP: its output is not the output of the model */
     bo_network_loss loss;
     /* BO_NO_LAYER: targets of the examples; BO_INPUT_LAYER: the clean input; else a layer without weights before it */
     int target;
@@ -80,7 +80,7 @@ struct bo_network {
 
 enum { BO_NETWORK_CONSTANTS = 32 };
 
-/* Inputs that are the same in every run. */
+/* Constant inputs. */
 typedef struct bo_constant {
     bo_value value;
     void *data;    /* freed with the graph */
@@ -94,7 +94,7 @@ typedef struct bo_network_inputs {
     bool drawn;                 /* x is a weight and is not written */
     bo_value first, neighbors;  /* for a graph, else 0 */
     const float *mask;          /* with `hide`: mask of the layer's output, 0 where values are masked */
-    bo_value target;            /* with outputs: the layer or input that they are compared with */
+    bo_value target;            /* with outputs: the layer or input that the outputs are compared with */
     void *buffer;               /* buffer for x and targets of the rows or of all nodes */
     const bo_examples *written; /* examples whose nodes, edges and constants have been written; NULL: none yet */
     size_t constants;
@@ -105,7 +105,7 @@ typedef struct bo_network_inputs {
 typedef struct bo_model_graph bo_model_graph;
 typedef struct bo_model_graph_desc bo_model_graph_desc;
 bo_status bo_network_graph_record(const bo_model *model, const bo_model_graph_desc *desc, bo_model_graph *out);
-/* Writes the inputs and, if the graph has them, the targets of as many rows of `data` as it was made for. */
+/* Writes the inputs and, if the graph has them, the targets of rows of `data`. Their number is that of the graph. */
 bo_status bo_network_graph_fill(bo_context *context, const bo_network *network, bo_model_graph *graph,
                                 const bo_examples *data, const size_t *rows);
 void bo_network_inputs_release(bo_network_inputs *inputs);
@@ -127,7 +127,7 @@ double bo_network_layer_numbers(const bo_network *network); /* values per exampl
 
 uint64_t bo_network_fingerprint(const bo_network *network); /* of description, parametrization and shapes */
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- creation and destruction ------------------------------------------------------------------------------------ */
 
 bo_status bo_network_create(bo_context *context, const bo_description *desc, bo_network **out);
 void bo_network_destroy(bo_network *network); /* accepts NULL */
@@ -138,7 +138,7 @@ void bo_network_destroy(bo_network *network); /* accepts NULL */
 #define BO_NETWORK_FORMER_FILE "network.json"
 /* Writes config.json. The text is freed with bo_free, also after a failure. */
 bo_status bo_network_config_write(bo_context *context, const bo_network *network, bo_json_text *text);
-/* Whether a text is the config.json of a network. */
+/* True if a text is the config.json of a network. */
 bo_status bo_network_config_is(bo_context *context, const char *where, const char *text, size_t length, bool *out);
 /* Reads config.json, or network.json of an earlier version, without the weights. */
 bo_status bo_network_parse(bo_context *context, const char *where, const char *text, size_t length, bo_network **out);
@@ -153,22 +153,22 @@ bo_status bo_network_read_maps(bo_context *context, bo_network *network, const b
 
 /* ---- layers within a block --------------------------------------------------------------------------------------- */
 
-/* Where a list of layers stands in a model. */
+/* The position of a list of layers in a model. */
 typedef struct bo_layers_place {
     const char *prefix; /* of the names of its weights */
     size_t width, number;
     uint64_t seed;
 } bo_layers_place;
-/* Returns the text of a list in the form in which files contain it, freed with bo_free. */
+/* Returns the text of a list as in files, freed with bo_free. */
 bo_status bo_layers_normalize(bo_context *context, const char *layers, char **out);
-/* The same with all numbers that are widths multiplied and rounded, at least 1. */
+/* Likewise with all widths multiplied and rounded, at least 1. */
 bo_status bo_layers_widen(bo_context *context, const char *layers, double share, char **out);
-/* Reads a list of layers, in the place of an MLP: it maps rows of `width` numbers to such rows. It has no weights of
- * its own, but declares them in the graphs in which it is recorded. */
+/* Reads a list of layers in place of an MLP, which maps rows of `width` numbers to rows of the same width. The list has
+ * no weights. It declares them in the graphs in which it is recorded. */
 bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo_layers_place *place, bo_network **out);
 bo_value bo_network_record(bo_graph *graph, const bo_network *network, bo_value x);
-/* Copies the maps of random features of another list (NULL: none) whose layers have the same names and maps of the
- * same form. False: not all of them. */
+/* Copies the maps of random features of another list (NULL: none) whose layers have the same names and maps of the same
+ * form. *copied is false if some were not copied. */
 bo_status bo_network_adopt_maps(bo_context *context, bo_network *network, const bo_network *from, bool *copied);
 /* Returns how many numbers the frequencies of its random features have. */
 uint64_t bo_network_frequencies(const bo_network *network);

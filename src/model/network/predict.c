@@ -1,4 +1,4 @@
-/* Prediction and evaluation: rows pass in blocks through a graph without loss; results have the units of the
+/* Prediction and evaluation: blocks of rows pass through a graph without loss. Results have the units of the
  * targets. */
 #include <math.h>
 #include <string.h>
@@ -203,7 +203,7 @@ static void score(reading *r, size_t index, bo_examples_evaluation *out)
         bo_scaling_apply(&network->outputs, count, target, target);
     }
     const double loss = bo_loss_of(network, output, target, mask, label);
-    if (isnan(loss) && mask) return; /* no value of it was masked */
+    if (isnan(loss) && mask) return; /* no value was masked */
     if (label < 0) out->rmse += squared_error(network, count, output, target, mask);
     out->loss += loss;
     out->examples++;

@@ -1,4 +1,4 @@
-/* The last linear layer by exact ridge regression. If nothing before it is trained, as with random features, gradient
+/* The last linear layer by exact ridge regression. If all layers before it are fixed, as with random features, gradient
  * descent would converge to the same solution. */
 #include <string.h>
 #include "../../base/trace.h"

@@ -77,7 +77,7 @@ static void standardize(const table *t, bo_network_scaling *scaling)
     }
 }
 
-/* True if all values are bytes, judged by their range. */
+/* True if all values are in the range of bytes. */
 static bool are_bytes(const table *t)
 {
     double largest = 0, smallest = 0;
