@@ -49,7 +49,7 @@ typedef struct bo_tokenizer_desc {
     size_t special_count;       /**< number of special tokens */
     /** A regular expression (Oniguruma, Unicode); pairs are merged only inside its matches (default: that of GPT-2). */
     const char *pattern;
-    size_t least;         /**< minimum number of occurrences of a pair that is merged (default: 2) */
+    size_t min_count;     /**< minimum number of occurrences of a pair that is merged (default: 2) */
     uint64_t reserved[4]; /**< must be zero */
 } bo_tokenizer_desc;
 
@@ -326,8 +326,8 @@ BO_API const bo_texts_info *bo_texts_describe(const bo_texts *texts);
 typedef struct bo_text {
     const int32_t *ids;   /**< the ids, including the end token; NULL: there is no such text */
     size_t count;         /**< number of ids */
-    const char *words;    /**< the text as it is written in the file, without a NUL at the end */
-    size_t bytes;         /**< number of bytes of `words` */
+    const char *text;     /**< the text as it is written in the file, without a NUL at the end */
+    size_t bytes;         /**< number of bytes of `text` */
     int32_t label;        /**< the class of the example; -1: the texts have no labels */
     uint64_t reserved[4]; /**< zero */
 } bo_text;

@@ -248,7 +248,7 @@ static bo_status packer_make(bo_context *context, const labeler *l, size_t rows,
     packer_free(out);
     BO_TRY(bo_text_pack_create(context, l->texts, (size_t[2]){rows, 0}, most, 0, &out->pack));
     bo_model_graph_desc desc = {
-        .rows = rows, .most_sequences = out->pack->most_sequences, .examples = most, .outputs = true};
+        .rows = rows, .most_sequences = out->pack->max_sequences, .examples = most, .outputs = true};
     BO_TRY(bo_model_graph_create(context, l->model, &desc, &out->graph));
     BO_TRY(bo_graph_allocate(context, out->graph.graph));
     out->rows = rows;

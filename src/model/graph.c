@@ -369,7 +369,7 @@ static void find_ends(bool last, size_t rows, size_t count, const int32_t *first
 static bo_status write_pooling(bo_context *context, const bo_model *model, const bo_model_graph *graph,
                                const bo_text_pack *packed)
 {
-    const size_t rows = packed->stream.rows, texts = packed->most_sequences - 1, most = rows > texts ? rows : texts;
+    const size_t rows = packed->stream.rows, texts = packed->max_sequences - 1, most = rows > texts ? rows : texts;
     int32_t *first = bo_alloc_raw(context, 2 * most + 2, sizeof *first, "the places of texts");
     if (!first) return BO_MEMORY;
     int32_t *places = first + most + 1;
@@ -436,7 +436,7 @@ static bo_status write_pack(bo_context *context, const bo_model *model, const bo
     BO_TRY(write_if(context, graph, graph->reversal, stream->reversal));
     BO_TRY(write_if(context, graph, graph->targets, translates ? packed->targets : packed->labels));
     if (graph->places) BO_TRY(write_pooling(context, model, graph, packed));
-    BO_TRY(bo_graph_write_sides(context, graph, packed->most));
+    BO_TRY(bo_graph_write_sides(context, graph, packed->max_examples));
     if (translates) BO_TRY(write_source(context, graph, packed));
     if (!packed->sequences) return BO_OK;
     pass->sequences = packed->sequences;

@@ -54,10 +54,10 @@ static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo
     int32_t *labels = data->numbers + 7 * rows;
     bo_rng rng = bo_rng_make(asked->seed, bo_rng_stream("model.profile", 0));
     data->pack = (bo_text_pack){.examples = batch,
-                                .most = batch,
+                                .max_examples = batch,
                                 .texts = data->texts,
                                 .sequences = sequences,
-                                .most_sequences = sequences,
+                                .max_sequences = sequences,
                                 .targets = data->numbers + 6 * rows,
                                 .labels = labels};
     draw_stream(&rng, d, data, data->numbers, data->lengths, &data->pack.stream);
@@ -75,8 +75,8 @@ static bo_status draw_texts(bo_context *context, const bo_model *model, const bo
     BO_TRY(draw_pack(context, &model->desc, asked, data));
     graph->rows = data->pack.stream.rows;
     graph->tokens = data->tokens;
-    graph->most_sequences = data->pack.most_sequences;
-    graph->examples = data->pack.most;
+    graph->most_sequences = data->pack.max_sequences;
+    graph->examples = data->pack.max_examples;
     graph->source_rows = data->pack.source.rows;
     graph->source_tokens = data->pack.source.rows ? data->tokens : 0;
     return BO_OK;

@@ -26,11 +26,11 @@ static int32_t longest_at(const bo_encoder *encoder, bool normalized, const char
 }
 
 /* White space that ends at `at`, not before `least`. */
-static size_t space_before(const char *text, size_t at, size_t least)
+static size_t space_before(const char *text, size_t at, size_t from)
 {
-    while (at > least) {
+    while (at > from) {
         size_t begin = at - 1, bytes;
-        while (begin > least && at - begin < 4 && ((unsigned char)text[begin] & 0xC0) == 0x80) --begin;
+        while (begin > from && at - begin < 4 && ((unsigned char)text[begin] & 0xC0) == 0x80) --begin;
         if (!bo_utf8_space(text + begin, at - begin, &bytes) || bytes != at - begin) break;
         at = begin;
     }

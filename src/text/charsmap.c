@@ -20,15 +20,15 @@ static size_t read64(const char *text, char *out)
 {
     size_t count = 0;
     uint32_t bits = 0;
-    int held = 0;
+    int bit_count = 0;
     for (; *text && *text != '='; ++text) {
         const int digit = digit64(*text);
         if (digit < 0) return SIZE_MAX;
         bits = bits << 6 | (uint32_t)digit;
-        held += 6;
-        if (held < 8) continue;
-        held -= 8;
-        out[count++] = (char)(bits >> held);
+        bit_count += 6;
+        if (bit_count < 8) continue;
+        bit_count -= 8;
+        out[count++] = (char)(bits >> bit_count);
     }
     return count;
 }
@@ -127,13 +127,13 @@ static bo_status replace_grapheme(bo_context *context, const bo_charsmap *map, c
 }
 
 /* Counts in *new_lead what comes from the first `lead` bytes. */
-static bo_status apply_valid(bo_context *context, const bo_charsmap *map, const char *text, size_t length, size_t most,
-                             size_t lead, bo_buffer *to, size_t *new_lead)
+static bo_status apply_valid(bo_context *context, const bo_charsmap *map, const char *text, size_t length,
+                             size_t max_bytes, size_t lead, bo_buffer *to, size_t *new_lead)
 {
     for (size_t at = 0, bytes; at < length; at += bytes) {
         const size_t before = to->length;
-        if (before > most)
-            return bo_fail(context, BO_UNSUPPORTED, "the character map gives a text of more than %zu bytes", most);
+        if (before > max_bytes)
+            return bo_fail(context, BO_UNSUPPORTED, "the character map gives a text of more than %zu bytes", max_bytes);
         bytes = grapheme(text + at, length - at);
         BO_TRY(replace_grapheme(context, map, text + at, bytes, to));
         if (at < lead) *new_lead += to->length - before;
@@ -141,14 +141,14 @@ static bo_status apply_valid(bo_context *context, const bo_charsmap *map, const 
     return BO_OK;
 }
 
-bo_status bo_charsmap_apply(bo_context *context, const bo_charsmap *map, const char *text, size_t length, size_t most,
-                            bo_buffer *to, size_t *lead)
+bo_status bo_charsmap_apply(bo_context *context, const bo_charsmap *map, const char *text, size_t length,
+                            size_t max_bytes, bo_buffer *to, size_t *lead)
 {
     const size_t start = to->length;
     size_t new_lead = 0;
     for (size_t at = 0; at < length;) {
         const size_t valid = bo_utf8_valid(text + at, length - at), rest = at < *lead ? *lead - at : 0;
-        BO_TRY(apply_valid(context, map, text + at, valid, most, rest, to, &new_lead));
+        BO_TRY(apply_valid(context, map, text + at, valid, max_bytes, rest, to, &new_lead));
         at += valid;
         const size_t invalid = bo_utf8_invalid(text + at, length - at);
         BO_TRY(bo_buffer_append(context, to, text + at, invalid));

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096, MOST_DEPTH = 64 };
+enum { PATH_BYTES = 4096, MAX_DEPTH = 64 };
 
 struct bo_chat_template {
     bo_jinja_arena arena; /* of the tree */
@@ -153,7 +153,7 @@ static bool exists(const char *path)
 
 static bo_status parse_json(bo_context *context, const char *path, const char *text, size_t length, bo_json **out)
 {
-    BO_TRY(bo_json_parse(context, path, text, length, MOST_DEPTH, out));
+    BO_TRY(bo_json_parse(context, path, text, length, MAX_DEPTH, out));
     if (!bo_json_has_nul(text, length)) return BO_OK;
     bo_json_delete(*out);
     *out = NULL;
@@ -293,7 +293,7 @@ static bo_status read_directory(bo_context *context, bo_chat_template *chat, con
 
 static bo_status start(bo_context *context, bo_chat_template *chat)
 {
-    chat->arena.most = (size_t)BO_JINJA_MEMORY;
+    chat->arena.limit = (size_t)BO_JINJA_MEMORY;
     chat->tokens = bo_json_new(BO_JSON_OBJECT);
     return chat->tokens ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
 }
@@ -421,10 +421,11 @@ static bo_status collect_tokens(bo_context *context, bo_json *variables, const b
 {
     for (size_t i = 0; i < sizeof token_names / sizeof *token_names; i++) {
         const char *name = token_names[i];
-        const bo_json *own = bo_json_member(chat->tokens, name);
+        const bo_json *default_token = bo_json_member(chat->tokens, name);
         const bool given = has_member(variables, name);
-        if (!given && !own) continue;
-        bo_json *token = given ? bo_json_detach(variables, bo_json_member(variables, name)) : bo_json_copy(own);
+        if (!given && !default_token) continue;
+        bo_json *token =
+            given ? bo_json_detach(variables, bo_json_member(variables, name)) : bo_json_copy(default_token);
         if (token && bo_json_put(tokens, name, token)) continue;
         bo_json_delete(token);
         return bo_fail(context, BO_MEMORY, "chat template: out of memory");
@@ -443,7 +444,7 @@ static bo_status parse_variables(bo_context *context, const char *text, bo_json 
     const size_t length = strlen(text), valid = bo_utf8_valid(text, length);
     if (valid < length) return bo_fail(context, BO_FORMAT, "%s: byte %zu is not UTF-8", where, valid);
     if (bo_json_has_nul(text, length)) return bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", where);
-    BO_TRY(bo_json_parse(context, where, text, length, MOST_DEPTH, out));
+    BO_TRY(bo_json_parse(context, where, text, length, MAX_DEPTH, out));
     if (bo_json_is(*out, BO_JSON_OBJECT)) return BO_OK;
     bo_json_delete(*out);
     *out = NULL;

@@ -139,9 +139,9 @@ static bo_status find_whole(bo_encoder *encoder, const char *text, size_t length
     if (tokenizer->byte_level) {
         encoder->spelled.length = 0;
         for (size_t i = 0; i < length; ++i) {
-            char letter[BO_LETTER_BYTES];
-            size_t bytes = bo_letter_write((unsigned char)text[i], letter);
-            BO_TRY(bo_buffer_append(encoder->context, &encoder->spelled, letter, bytes));
+            char symbol[BO_BYTE_LEVEL_SIZE];
+            size_t bytes = bo_byte_level_write((unsigned char)text[i], symbol);
+            BO_TRY(bo_buffer_append(encoder->context, &encoder->spelled, symbol, bytes));
         }
         text = encoder->spelled.bytes;
         length = encoder->spelled.length;
@@ -224,14 +224,15 @@ bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
 static bo_status encode_invalid(bo_encoder *encoder, const char *text, size_t length)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
-    bool letters = false;
+    bool byte_level = false;
     if (length == 0) return BO_OK;
-    for (size_t i = 0; i < tokenizer->splitter_count; ++i) letters = letters || tokenizer->splitters[i].letters;
-    if (!letters) return bo_encode_word(encoder, text, length);
+    for (size_t i = 0; i < tokenizer->splitter_count; ++i)
+        byte_level = byte_level || tokenizer->splitters[i].byte_level;
+    if (!byte_level) return bo_encode_word(encoder, text, length);
     encoder->copy.length = 0;
-    BO_TRY(bo_buffer_reserve(encoder->context, &encoder->copy, length * BO_LETTER_BYTES));
+    BO_TRY(bo_buffer_reserve(encoder->context, &encoder->copy, length * BO_BYTE_LEVEL_SIZE));
     for (size_t i = 0; i < length; ++i)
-        encoder->copy.length += bo_letter_write((unsigned char)text[i], encoder->copy.bytes + encoder->copy.length);
+        encoder->copy.length += bo_byte_level_write((unsigned char)text[i], encoder->copy.bytes + encoder->copy.length);
     return bo_encode_word(encoder, encoder->copy.bytes, encoder->copy.length);
 }
 
@@ -330,7 +331,8 @@ static size_t find_missed(const bo_encoder *encoder, const char *text, size_t fr
     return found ? (size_t)(found - text) : from;
 }
 
-bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of)
+bo_status bo_missed_report(bo_context *context, const bo_missed *missed, const char *where, size_t place,
+                           const char *of)
 {
     char name[32];
     const unsigned char first = (unsigned char)missed->character[0];
@@ -368,9 +370,9 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
 bo_status bo_encoder_create(bo_context *context, const bo_tokenizer *tokenizer, bool specials, size_t bytes,
                             bo_encoder *out)
 {
-    enum { FEWEST = 64, MOST = 1 << 14 };
-    size_t places = FEWEST;
-    while (places < MOST && places < bytes / 16) places *= 2;
+    enum { MIN_PLACES = 64, MAX_PLACES = 1 << 14 };
+    size_t places = MIN_PLACES;
+    while (places < MAX_PLACES && places < bytes / 16) places *= 2;
     *out = (bo_encoder){.context = context, .tokenizer = tokenizer, .specials = specials, .invalid = SIZE_MAX};
     out->cache = bo_alloc(context, places, sizeof *out->cache, "a cache of words");
     out->cache_mask = places - 1;
@@ -387,10 +389,10 @@ void bo_encoder_free(bo_encoder *encoder)
     bo_buffer_free(&encoder->copy);
     bo_buffer_free(&encoder->joined);
     bo_buffer_free(&encoder->joined_marks);
-    for (size_t i = 0; i < BO_MOST_STEPS; ++i) {
+    for (size_t i = 0; i < BO_MAX_STEPS; ++i) {
         bo_buffer_free(&encoder->marked[i]);
         bo_buffer_free(&encoder->copies[i]);
-        bo_buffer_free(&encoder->letters[i]);
+        bo_buffer_free(&encoder->byte_level[i]);
     }
     bo_free(encoder->cache);
     bo_free(encoder->merging.ids);

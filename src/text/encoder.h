@@ -49,7 +49,7 @@ typedef struct bo_encoder {
     const unsigned char *marks, *normal_marks;
     bo_matcher matcher;
     bo_normalizing normal;
-    bo_buffer marked[BO_MOST_STEPS], copies[BO_MOST_STEPS], letters[BO_MOST_STEPS]; /* by splitter */
+    bo_buffer marked[BO_MAX_STEPS], copies[BO_MAX_STEPS], byte_level[BO_MAX_STEPS]; /* by splitter */
     bo_buffer spelled, copy;
     bo_buffer joined, joined_marks; /* a section whose runs of equal marks were normalized one by one, and its marks */
     bo_cached *cache;
@@ -71,7 +71,8 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
 bo_status bo_tokenizer_encode_marked(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                                      const unsigned char *marks, bo_ids *out);
 /* Fails with a message that names the character without a token and its position: "FILE: byte 7 of the file". */
-bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of);
+bo_status bo_missed_report(bo_context *context, const bo_missed *missed, const char *where, size_t place,
+                           const char *of);
 
 /* ---- parts of the encoder ---------------------------------------------------------------------------------------- */
 

@@ -22,11 +22,11 @@ typedef struct bo_jinja_block bo_jinja_block;
 typedef struct bo_jinja_arena {
     bo_context *context; /* of the current call */
     bo_jinja_block *blocks;
-    size_t used, most; /* bytes of all blocks, and their limit */
+    size_t used, limit; /* bytes of all blocks, and their limit */
 } bo_jinja_arena;
 
 /* NULL after an error message. Aligned for any type and not initialized. */
-void *bo_jinja_take(bo_jinja_arena *arena, size_t count, size_t size);
+void *bo_jinja_alloc(bo_jinja_arena *arena, size_t count, size_t size);
 void bo_jinja_release(bo_jinja_arena *arena);
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -128,7 +128,7 @@ typedef struct bo_jinja_value {
 struct bo_jinja_list {
     bo_jinja_value *items;
     size_t count, capacity;
-    size_t taken; /* LAZY: items that were iterated */
+    size_t iterated; /* LAZY: items that were iterated */
 };
 
 /* In the order of insertion. */
@@ -188,8 +188,8 @@ struct bo_jinja_node {
     bo_jinja_node *first, *second, *third, *fourth;
     bo_jinja_node *items;  /* a list, by `next` */
     bo_jinja_node *target; /* a VARIABLE, an ATTRIBUTE of a namespace, or a MAKE_TUPLE of variables */
-    bo_jinja_node *body, *otherwise;
-    bool is_chain; /* IF: `otherwise` is an elif */
+    bo_jinja_node *body, *else_branch;
+    bool is_chain; /* IF: `else_branch` is an elif */
     bo_jinja_node *next;
     const struct bo_jinja_filter *filter; /* of FILTER and TEST; NULL: not supported, refused if it is evaluated */
     bo_jinja_value value;
@@ -209,10 +209,10 @@ typedef struct bo_jinja_parser {
 } bo_jinja_parser;
 
 bo_status bo_jinja_advance(bo_jinja_parser *parser);
-bool bo_jinja_at_name(const bo_jinja_parser *parser, const char *word);
+bool bo_jinja_at_name(const bo_jinja_parser *parser, const char *keyword);
 bool bo_jinja_at_operator(const bo_jinja_parser *parser, int sign);
 /* Goes past the word or operator; an error if something else is there. */
-bo_status bo_jinja_expect_name(bo_jinja_parser *parser, const char *word);
+bo_status bo_jinja_expect_name(bo_jinja_parser *parser, const char *keyword);
 bo_status bo_jinja_expect_operator(bo_jinja_parser *parser, int sign);
 /* The error for a token that does not fit; `expected` in words. */
 bo_status bo_jinja_unexpected(bo_jinja_parser *parser, const char *expected);
@@ -230,7 +230,7 @@ typedef struct bo_jinja_render_desc {
         *variables; /* an object; its members are variables of the template. Their texts are marked, except roles */
     const bo_json *trusted; /* the same, but not marked: special tokens; NULL: none */
     int64_t time;           /* seconds since 1970, for strftime_now() */
-    uint64_t most_work;     /* 0: BO_JINJA_WORK */
+    uint64_t max_work;      /* 0: BO_JINJA_WORK */
 } bo_jinja_render_desc;
 
 /* *out is followed by a NUL; *marks (NULL: not wanted) tells for each of its bytes whether it comes from a marked text.

@@ -30,10 +30,10 @@ static bo_status find_in(bo_jinja_run *run, const bo_jinja_frame *frame, const c
 /* Doubles the places when three of four would be taken. */
 static bo_status grow_frame(bo_jinja_run *run, bo_jinja_frame *frame)
 {
-    enum { FEWEST = 4 };
-    bo_jinja_frame larger = {.parent = frame->parent, .places = frame->places ? 2 * frame->places : FEWEST};
+    enum { MIN_PLACES = 4 };
+    bo_jinja_frame larger = {.parent = frame->parent, .places = frame->places ? 2 * frame->places : MIN_PLACES};
     if (4 * (frame->count + 1) <= 3 * frame->places) return BO_OK;
-    larger.variables = bo_jinja_take(&run->arena, larger.places, sizeof *larger.variables);
+    larger.variables = bo_jinja_alloc(&run->arena, larger.places, sizeof *larger.variables);
     if (!larger.variables) return BO_MEMORY;
     memset(larger.variables, 0, larger.places * sizeof *larger.variables);
     for (size_t i = 0; i < frame->places; i++) {
@@ -96,7 +96,7 @@ static bo_status look_up(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_
 
 bo_status bo_jinja_open_frame(bo_jinja_run *run, bo_jinja_frame *parent)
 {
-    bo_jinja_frame *frame = bo_jinja_take(&run->arena, 1, sizeof *frame);
+    bo_jinja_frame *frame = bo_jinja_alloc(&run->arena, 1, sizeof *frame);
     if (!frame) return BO_MEMORY;
     *frame = (bo_jinja_frame){.parent = parent};
     run->frame = frame;

@@ -89,11 +89,11 @@ static bo_status is_unequal(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja
 }
 
 /* The sign of v[0] - v[1] times `sign` is at least `least`. */
-static bo_status compare(bo_jinja_run *run, const bo_jinja_value *v, int sign, int least, bo_jinja_value *out)
+static bo_status compare(bo_jinja_run *run, const bo_jinja_value *v, int sign, int threshold, bo_jinja_value *out)
 {
     int order;
     BO_TRY(bo_jinja_order(run, &v[0], &v[1], &order));
-    *out = bo_jinja_of_boolean((order > 0 ? sign : order < 0 ? -sign : 0) >= least);
+    *out = bo_jinja_of_boolean((order > 0 ? sign : order < 0 ? -sign : 0) >= threshold);
     return BO_OK;
 }
 

@@ -12,14 +12,14 @@
 #include "../io/foreign.h"
 #include "../io/tensors.h"
 
-enum { MOST_DEPTH = 32, PATH_BYTES = 4096 };
+enum { MAX_DEPTH = 32, PATH_BYTES = 4096 };
 
 /* ---- shared functions -------------------------------------------------------------------------------------------- */
 
-bool bo_load_flag(const bo_json *object, const char *name, bool otherwise)
+bool bo_load_flag(const bo_json *object, const char *name, bool default_value)
 {
     const bo_json *item = bo_json_member(object, name);
-    return bo_json_is_bool(item) ? bo_json_is(item, BO_JSON_TRUE) : otherwise;
+    return bo_json_is_bool(item) ? bo_json_is(item, BO_JSON_TRUE) : default_value;
 }
 
 const char *bo_load_text(const bo_json *object, const char *name)
@@ -175,7 +175,7 @@ static bo_status parse_with_nul(bo_context *context, const char *where, const ch
         if (memcmp(copy + i, "\\u0000", 6) == 0) memcpy(copy + i, escaped, 6);
         ++i; /* skips the escaped character, which may be a backslash */
     }
-    const bo_status status = bo_json_parse(context, where, copy, length, MOST_DEPTH, out);
+    const bo_status status = bo_json_parse(context, where, copy, length, MAX_DEPTH, out);
     bo_free(copy);
     return status;
 }
@@ -189,7 +189,7 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
         return bo_input_too_large(context, where, length, false, bo_limits_tokenizer.bytes);
     const int nul = bo_json_has_nul(text, length) ? unused_noncharacter(text, length) : -1;
     BO_TRY(nul >= 0 ? parse_with_nul(context, where, text, length, nul, &root)
-                    : bo_json_parse(context, where, text, length, MOST_DEPTH, &root));
+                    : bo_json_parse(context, where, text, length, MAX_DEPTH, &root));
     bo_tokenizer *tokenizer = bo_alloc(context, 1, sizeof *tokenizer, "a tokenizer");
     bo_loading loading = {context, where, tokenizer, bo_rng_stream("text.tokenizer", 0), nul};
     bo_status status = BO_MEMORY;
@@ -237,7 +237,7 @@ static bo_status read_json(bo_context *context, const char *path, bo_json **out)
     size_t length;
     *out = NULL;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_config, &text, &length));
-    const bo_status status = bo_json_parse(context, path, text, length, MOST_DEPTH, out);
+    const bo_status status = bo_json_parse(context, path, text, length, MAX_DEPTH, out);
     bo_free(text);
     return status;
 }

@@ -23,7 +23,7 @@ typedef struct bo_packs_desc {
     const bo_texts *texts; /**< the texts; must outlive the packs */
     size_t rows; /**< tokens per pack (PAIR: of the sources; otherwise of all texts); at least the longest example */
     size_t target_rows;   /**< PAIR: tokens of the targets per pack; at least the longest target */
-    size_t most;          /**< maximum number of examples per pack */
+    size_t max_examples;  /**< maximum number of examples per pack */
     size_t batch;         /**< packs per step */
     uint64_t seed;        /**< seed of the order */
     bool in_order;        /**< for evaluation: no shuffling, and one epoch; later packs are empty */
@@ -71,7 +71,7 @@ double bo_packs_occupancy(const bo_packs *packs);
  * @param[in,out] packs    the packs
  * @param step             the step, from 0
  * @param index            the pack of the step
- * @param[out] examples    the examples; room for `most` numbers
+ * @param[out] examples    the examples; room for `max_examples` numbers
  * @param[out] count       the number of examples
  * @return BO_OK or an error (see base.h)
  */
@@ -98,10 +98,10 @@ typedef struct bo_packed_stream {
 } bo_packed_stream;
 
 typedef struct bo_text_pack {
-    size_t examples, most; /* current and maximum number */
-    size_t texts;          /* number of examples (LABELED_PAIR: two each) */
-    size_t sequences;      /* texts plus at least one padding sequence */
-    size_t most_sequences;
+    size_t examples, max_examples; /* current and maximum number */
+    size_t texts;                  /* number of examples (LABELED_PAIR: two each) */
+    size_t sequences;              /* texts plus at least one padding sequence */
+    size_t max_sequences;
     bo_packed_stream stream; /* the texts; for PAIR the targets: begin, y_1, y_2, … */
     bo_packed_stream source; /* for PAIR; otherwise no rows */
     int32_t *targets;        /* PAIR: rows, y_1, y_2, …, end; -1 where nothing is predicted */
@@ -110,7 +110,7 @@ typedef struct bo_text_pack {
 } bo_text_pack;
 
 /* rows: rows and target_rows of bo_packs_desc; begin: start token of targets. Initially the pack is empty. */
-bo_status bo_text_pack_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most,
+bo_status bo_text_pack_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t max_examples,
                               int32_t begin, bo_text_pack **out);
 void bo_text_pack_destroy(bo_text_pack *packed); /* NULL is allowed */
 /* Fills the pack with these examples, which must fit. */

@@ -46,13 +46,13 @@ bo_status bo_scan_next(bo_context *context, bo_scan *scan, size_t *begin, size_t
 
 /* Appends the text with all matches replaced; bytes that are not UTF-8 are copied. `lead` is the number of bytes at the
  * start of the text that come from the first character of the input, before and after (or NULL). BO_UNSUPPORTED: `to`
- * would have more than `most` bytes. */
+ * would have more than `max_bytes` bytes. */
 typedef struct bo_replacement {
     const bo_pattern *pattern;
     const char *content;
     bo_matcher *matcher;
     bo_buffer *copy; /* work memory */
-    size_t most;
+    size_t max_bytes;
 } bo_replacement;
 
 bo_status bo_pattern_replace(bo_context *context, const bo_replacement *replacement, const char *text, size_t length,

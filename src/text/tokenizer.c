@@ -182,7 +182,7 @@ static bo_status encode(bo_context *context, const bo_tokenizer *tokenizer, cons
     bo_status status = bo_encoder_run(&encoder, text, bytes, out);
     if (status == BO_OK && encoder.missed.bytes > 0) {
         out->count = before;
-        status = bo_missed_tell(context, &encoder.missed, "encoding", encoder.missed.place, "of the text");
+        status = bo_missed_report(context, &encoder.missed, "encoding", encoder.missed.place, "of the text");
     }
     bo_encoder_free(&encoder);
     return status;

@@ -10,7 +10,7 @@
 
 #include <bochner/text.h>
 
-enum { BO_MOST_STEPS = 32 };
+enum { BO_MAX_STEPS = 32 };
 
 /* ---- normalization ----------------------------------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ typedef enum bo_text_normalizer_kind {
     BO_NORMALIZE_LOWERCASE,
     BO_NORMALIZE_WITHOUT, /* removes a set of characters */
     BO_NORMALIZE_NMT,
-    BO_NORMALIZE_LETTERS, /* bytes become letters */
+    BO_NORMALIZE_BYTE_LEVEL, /* bytes become letters */
     BO_NORMALIZE_CLEAN,
     BO_NORMALIZE_IDEOGRAPHS, /* blanks around ideographs */
     BO_NORMALIZE_CHARSMAP
@@ -63,14 +63,14 @@ typedef enum bo_cut {
 /* First the blanks are replaced and the prefix is added to a text that does not begin with it; then the text is
  * split; then the bytes of the parts become letters. */
 typedef struct bo_splitter {
-    char blank[8];  /* "": blanks are kept */
-    char prefix[8]; /* a blank, or the replacement of blanks */
+    char replacement[8]; /* "": blanks are kept */
+    char prefix[8];      /* a blank, or the replacement of blanks */
     bo_prefixing prefixing;
     bo_cut cut;
     bo_pattern pattern;
     bo_behavior behavior;
-    bool invert;  /* the text between matches counts as matched */
-    bool letters; /* the bytes of the parts become letters for the next steps */
+    bool invert;     /* the text between matches counts as matched */
+    bool byte_level; /* the bytes of the parts become letters for the next steps */
     size_t chars;
 } bo_splitter;
 
@@ -93,14 +93,14 @@ typedef struct bo_joints {
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 typedef enum bo_decoder_kind {
-    BO_DECODE_LETTERS,   /* letters become bytes, and all tokens one */
-    BO_DECODE_REPLACE,   /* matches of `pattern` become `to` */
-    BO_DECODE_BYTES,     /* <0x0A> becomes a byte */
-    BO_DECODE_STRIP,     /* removes `from` at most `start` times from the start and `stop` times from the end */
-    BO_DECODE_FUSE,      /* all tokens become one */
-    BO_DECODE_METASPACE, /* `from` becomes a blank, but with `flag` not in the first token */
-    BO_DECODE_WORDPIECE, /* a blank before tokens that do not start with `from`; `flag`: without blanks before signs */
-    BO_DECODE_SUFFIX     /* `from` becomes a blank, but not in the last token */
+    BO_DECODE_BYTE_LEVEL, /* letters become bytes, and all tokens one */
+    BO_DECODE_REPLACE,    /* matches of `pattern` become `to` */
+    BO_DECODE_BYTES,      /* <0x0A> becomes a byte */
+    BO_DECODE_STRIP,      /* removes `from` at most `start` times from the start and `stop` times from the end */
+    BO_DECODE_FUSE,       /* all tokens become one */
+    BO_DECODE_METASPACE,  /* `from` becomes a blank, but with `flag` not in the first token */
+    BO_DECODE_WORDPIECE,  /* a blank before tokens that do not start with `from`; `flag`: without blanks before signs */
+    BO_DECODE_SUFFIX      /* `from` becomes a blank, but not in the last token */
 } bo_decoder_kind;
 
 typedef struct bo_decoder {
@@ -134,9 +134,9 @@ struct bo_tokenizer {
     bo_spellings patterns; /* those texts, by number of the added token */
     bo_pattern word;       /* a character of a word, if some added token needs it */
 
-    bo_text_normalizer normalizers[BO_MOST_STEPS];
+    bo_text_normalizer normalizers[BO_MAX_STEPS];
     size_t normalizer_count;
-    bo_splitter splitters[BO_MOST_STEPS];
+    bo_splitter splitters[BO_MAX_STEPS];
     size_t splitter_count;
     bool leads; /* some splitter adds a prefix to the first word only */
 
@@ -152,10 +152,10 @@ struct bo_tokenizer {
     bo_trie scored; /* Unigram: the ids by text */
     double *scores; /* Unigram: log-probabilities by id */
     double unknown_score;
-    size_t most_chars; /* WordPiece: longer words are unknown */
+    size_t max_chars; /* WordPiece: longer words are unknown */
 
     bool decodes; /* false: the texts of tokens are separated by blanks */
-    bo_decoder decoders[BO_MOST_STEPS];
+    bo_decoder decoders[BO_MAX_STEPS];
     size_t decoder_count;
     int32_t *frame; /* special tokens before and after a text, on request */
     size_t frame_before, frame_after;

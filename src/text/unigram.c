@@ -5,7 +5,7 @@
 
 #include <bochner/base.h>
 
-static bo_status make_room(bo_encoder *encoder, size_t length)
+static bo_status reserve(bo_encoder *encoder, size_t length)
 {
     bo_merging *word = &encoder->merging;
     if (word->path_capacity >= length) return BO_OK;
@@ -83,7 +83,7 @@ static void follow(bo_encoder *encoder, const char *text, size_t length)
 bo_status bo_encode_unigram(bo_encoder *encoder, const char *text, size_t length)
 {
     BO_TRY(bo_merging_reserve(encoder, length));
-    BO_TRY(make_room(encoder, length + 1));
+    BO_TRY(reserve(encoder, length + 1));
     encoder->merging.count = 0;
     find_paths(encoder, text, length, encoder->merging.paths);
     follow(encoder, text, length);

@@ -177,7 +177,7 @@ static bo_status make_batch(bo_context *context, texts_task *own, size_t micro_b
     const bo_packs_desc packs = {.texts = desc->train.texts,
                                  .rows = own->rows[0],
                                  .target_rows = own->rows[1],
-                                 .most = own->most,
+                                 .max_examples = own->most,
                                  .batch = desc->batch,
                                  .seed = desc->seed};
     const size_t rows[2] = {micro_batch * own->rows[0], micro_batch * own->rows[1]};
@@ -223,8 +223,8 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .rows = own->packed->stream.rows,
         .tokens = sequences ? main_rows(own) / sequences : 0,
         .source_tokens = sequences && own->translates ? own->rows[0] / sequences : 0,
-        .most_sequences = own->packed->most_sequences,
-        .examples = own->packed->most,
+        .most_sequences = own->packed->max_sequences,
+        .examples = own->packed->max_examples,
         .source_rows = own->packed->source.rows,
         .smoothing = desc->smoothing,
     };

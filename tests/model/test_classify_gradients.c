@@ -90,7 +90,7 @@ static bo_model_graph graph_of(const labeled *l, bool checkpoint, bo_graph_pass 
 static void write_inputs(interpreter *in, const bo_model_graph *g, const labeled *l)
 {
     const bo_text_pack *p = l->pack;
-    const size_t sides = p->most_sequences > MOST + 1 ? 2 : 1, texts = sides * MOST, there = sides * EXAMPLES;
+    const size_t sides = p->max_sequences > MOST + 1 ? 2 : 1, texts = sides * MOST, there = sides * EXAMPLES;
     int32_t first[2 * MOST + 1] = {0}, ends[2 * MOST] = {0}, all[ROWS], side[2][MOST];
     for (size_t i = 0; i < texts; i++) first[i + 1] = first[i] + (i < there ? (int32_t)p->stream.lengths[i] : 0);
     for (size_t i = 0; i < texts; i++) {

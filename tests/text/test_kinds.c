@@ -244,8 +244,8 @@ static void test_whole_words(void **state)
 static void test_seams(void **state)
 {
     test_directory *f = *state;
-    static const char *const letters[] = {"a", "b", "c", "▁", "\xc3\xa9", "\xe6\x9d\xb1",
-                                          "x", "\n"}; /* the last two are bytes */
+    static const char *const pieces[] = {"a", "b", "c", "▁", "\xc3\xa9", "\xe6\x9d\xb1",
+                                         "x", "\n"}; /* the last two are bytes */
     static char json[16384];
     char *to = json;
     to += sprintf(to, "{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {");
@@ -264,7 +264,7 @@ static void test_seams(void **state)
         char text[1000];
         size_t length = 0;
         for (uint64_t i = bo_rng_below(&rng, 200); i > 0; i--)
-            length += (size_t)sprintf(text + length, "%s", letters[bo_rng_below(&rng, 8)]);
+            length += (size_t)sprintf(text + length, "%s", pieces[bo_rng_below(&rng, 8)]);
         bo_ids one = test_encode(f->context, cut, text, length), other = test_encode(f->context, whole, text, length);
         assert_int_equal(one.count, other.count);
         if (one.count) assert_memory_equal(one.items, other.items, one.count * sizeof *one.items);
@@ -315,7 +315,7 @@ static void test_refusals(void **state)
 #define PLAIN                MODEL("{\"a\": 0}", "[]")
     static const struct {
         bo_status status;
-        const char *words, *json;
+        const char *message, *json;
     } cases[] = {
         {BO_FORMAT, "malformed", ""},
         {BO_FORMAT, "member \"model\", found none", "{}"},
@@ -376,7 +376,7 @@ static void test_refusals(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_tokenizer *tokenizer = (bo_tokenizer *)f;
-        assert_fails(f->context, cases[i].status, cases[i].words,
+        assert_fails(f->context, cases[i].status, cases[i].message,
                      bo_tokenizer_parse(f->context, "test", cases[i].json, strlen(cases[i].json), &tokenizer));
         assert_null(tokenizer);
     }

@@ -99,13 +99,13 @@ static void test_long_words(void **state)
     char *text = malloc(LENGTH);
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (size_t m = 0; m < 2; m++)
-            for (int letter = 0; letter < 2; letter++) {
+            for (int uppercase = 0; uppercase < 2; uppercase++) {
                 char json[1024];
                 snprintf(json, sizeof json, "{%s\"model\": %s}", parts[p], models[m]);
                 bo_tokenizer *tokenizer = test_parse(f->context, json);
-                memset(text, letter ? 'A' : 'z', LENGTH);
+                memset(text, uppercase ? 'A' : 'z', LENGTH);
                 bo_ids ids = test_encode(f->context, tokenizer, text, LENGTH);
-                if (letter) assert_true(ids.count >= LENGTH / 2 && ids.count <= LENGTH / 2 + 2);
+                if (uppercase) assert_true(ids.count >= LENGTH / 2 && ids.count <= LENGTH / 2 + 2);
                 bo_ids_free(&ids);
                 bo_tokenizer_destroy(tokenizer);
             }
