@@ -382,7 +382,7 @@ class context {
 
     /** Calls a function whose last parameter receives a new object, which it returns. */
     template <class T, class... P, class... A>
-    owner<T> make(bo_status (*function)(bo_context *, P...), A &&...arguments) const
+    owner<T> create(bo_status (*function)(bo_context *, P...), A &&...arguments) const
     {
         owner<T> made;
         call(function, std::forward<A>(arguments)..., out<T>(made));
@@ -431,10 +431,11 @@ class context {
 class features : public owner<bo_features> {
   public:
     features(const context &in, const bo_features_desc &desc)
-        : owner(in.make<bo_features>(bo_features_create, &desc)), context_(&in)
+        : owner(in.create<bo_features>(bo_features_create, &desc)), context_(&in)
     {
     }
-    features(const context &in, const source &from) : owner(in.make<bo_features>(bo_features_load, from)), context_(&in)
+    features(const context &in, const source &from)
+        : owner(in.create<bo_features>(bo_features_load, from)), context_(&in)
     {
     }
     const bo_features_desc &describe() const noexcept
@@ -467,7 +468,7 @@ class features : public owner<bo_features> {
 /** A set of weights. The context must outlive it. */
 class weights : public owner<bo_weights> {
   public:
-    explicit weights(const context &in) : owner(in.make<bo_weights>(bo_weights_create)), context_(&in)
+    explicit weights(const context &in) : owner(in.create<bo_weights>(bo_weights_create)), context_(&in)
     {
     }
     const bo_weights_facts &describe() const noexcept
@@ -499,7 +500,7 @@ class weights : public owner<bo_weights> {
  * weights must outlive it. */
 class graph : public owner<bo_graph> {
   public:
-    graph(const context &in, const weights &of) : owner(in.make<bo_graph>(bo_graph_create, of)), context_(&in)
+    graph(const context &in, const weights &of) : owner(in.create<bo_graph>(bo_graph_create, of)), context_(&in)
     {
     }
     void compile(const bo_graph_compile_desc &desc = {}) const

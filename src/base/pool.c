@@ -85,15 +85,15 @@ bool bo_pool_inside(const bo_context *context, int *worker)
 static bool claim(bo_pool *pool, size_t *first, size_t *end)
 {
     const size_t shares = SHARES * ((size_t)pool->workers + 1);
-    size_t next = atomic_load_explicit(&pool->next, memory_order_relaxed), taken;
+    size_t next = atomic_load_explicit(&pool->next, memory_order_relaxed), claimed;
     do {
         if (next >= pool->count) return false;
-        taken = (pool->count - next) / shares;
-        if (taken == 0) taken = 1;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->next, &next, next + taken, memory_order_relaxed,
+        claimed = (pool->count - next) / shares;
+        if (claimed == 0) claimed = 1;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->next, &next, next + claimed, memory_order_relaxed,
                                                     memory_order_relaxed));
     *first = next;
-    *end = next + taken;
+    *end = next + claimed;
     return true;
 }
 
@@ -185,7 +185,7 @@ static bool join(bo_pool *pool, unsigned long *seen)
     return false;
 }
 
-static void leave(bo_pool *pool)
+static void leave_batch(bo_pool *pool)
 {
     unsigned long gate = atomic_fetch_sub(&pool->gate, 1) - 1;
     if ((gate & JOINED) > 0 || !atomic_load(&pool->waiting)) return;
@@ -205,7 +205,7 @@ static void *worker_main(void *arg)
         if (!join(pool, &seen)) continue;
         wake_some(pool);
         work(pool, slot->worker);
-        leave(pool);
+        leave_batch(pool);
     }
 }
 
@@ -268,7 +268,7 @@ void bo_pool_destroy(bo_pool *pool)
 }
 
 /* Waits until every worker that joined the closed batch has left it. */
-static void await_leaving(bo_pool *pool)
+static void await_workers(bo_pool *pool)
 {
     if ((atomic_load(&pool->gate) & JOINED) == 0) return;
     if (pool->spins) {
@@ -300,7 +300,7 @@ void bo_pool_run(bo_pool *pool, size_t count, bo_task_fn task, void *arg)
     wake_some(pool);
     work(pool, 0);
     atomic_fetch_sub(&pool->gate, OPEN);
-    await_leaving(pool);
+    await_workers(pool);
 }
 
 void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg)

@@ -156,7 +156,7 @@ static void a_graph_learns_a_line(const bochner::context &context)
     bo_optimizer_desc desc{};
     desc.kind = BO_OPTIMIZER_ADAMW;
     desc.rate = 0.1;
-    const auto optimizer = context.make<bo_optimizer>(bo_optimizer_create, &desc, weights);
+    const auto optimizer = context.create<bo_optimizer>(bo_optimizer_create, &desc, weights);
     for (int step = 0; step < 400; step++) {
         context.call(bo_weights_zero_gradients, weights);
         graph.run();

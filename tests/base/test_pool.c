@@ -90,8 +90,8 @@ static void test_all_wake(void **state)
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
         for (int batch = 0; batch < 40 && !j.wrong; batch++) {
-            struct timespec nap = {.tv_nsec = batch % 4 * 100000};
-            nanosleep(&nap, NULL);
+            struct timespec delay = {.tv_nsec = batch % 4 * 100000};
+            nanosleep(&delay, NULL);
             int tasks = batch % 3 ? numbers[n] : numbers[n] / 2 + 1;
             atomic_store(&j.busy[0], 0);
             atomic_store(&j.busy[1], tasks);

@@ -182,7 +182,7 @@ static void tasks(void **state)
     }
 }
 
-static void nap(void *arg, size_t index, int worker)
+static void sleep_task(void *arg, size_t index, int worker)
 {
     (void)arg, (void)index, (void)worker;
     nanosleep(&(struct timespec){.tv_nsec = 30 * 1000 * 1000}, NULL);
@@ -195,7 +195,7 @@ static void every_worker(void **state)
     char path[64];
     bo_context *context = traced(trace_path(path), 4);
     bo_span_begin(context, "naps");
-    bo_parallel(context, 16, nap, NULL);
+    bo_parallel(context, 16, sleep_task, NULL);
     bo_span_end(context);
     bo_context_destroy(context);
     trace_events t = trace_parse(path);

@@ -11,7 +11,7 @@
 typedef struct loader {
     const char *name;
     size_t n;
-    void (*make)(FILE *out, size_t n);
+    void (*write)(FILE *out, size_t n);
     bo_status (*load)(bo_context *context, const char *bytes, size_t size);
 } loader;
 
@@ -291,7 +291,7 @@ static double measure(bo_context *context, const loader *from, size_t n)
     char *bytes;
     size_t size;
     FILE *out = open_memstream(&bytes, &size);
-    from->make(out, n);
+    from->write(out, n);
     fclose(out);
     double min_seconds = INFINITY;
     for (int i = 0; i < TIMES; i++) {

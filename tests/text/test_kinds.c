@@ -408,7 +408,7 @@ static void test_long_template(void **state)
     test_directory *f = *state;
     static const struct {
         size_t items, ids;
-        const char *words;
+        const char *message;
     } cases[] = {
         {1, 64, NULL},
         {64, 1, NULL},
@@ -423,8 +423,8 @@ static void test_long_template(void **state)
         char *json = make_template(cases[i].items, cases[i].ids);
         const bo_status status = bo_tokenizer_parse(f->context, "test", json, strlen(json), &tokenizer);
         free(json);
-        if (cases[i].words) {
-            assert_fails(f->context, BO_UNSUPPORTED, cases[i].words, status);
+        if (cases[i].message) {
+            assert_fails(f->context, BO_UNSUPPORTED, cases[i].message, status);
             continue;
         }
         assert_ok(f->context, status);

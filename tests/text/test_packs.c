@@ -70,7 +70,7 @@ static void close_setting(setting *s)
     bo_tokenizer_destroy(s->bytes);
 }
 
-static bo_packs *make(const setting *s, bo_packs_desc desc)
+static bo_packs *create_packs(const setting *s, bo_packs_desc desc)
 {
     bo_packs *packs;
     desc.texts = s->texts;
@@ -121,7 +121,7 @@ static void expect_full(void **state, bo_texts_kind kind, size_t count, length_f
 {
     setting s = open_setting(state, kind, count, length_of);
     desc.seed = 5;
-    bo_packs *packs = make(&s, desc);
+    bo_packs *packs = create_packs(&s, desc);
     uint64_t at = 0;
     const size_t used = take_epoch(&s, packs, &desc, &at, NULL);
     assert_int_equal(used, bo_packs_per_epoch(packs));
@@ -156,7 +156,7 @@ static void test_epochs(void **state)
     enum { COUNT = 3000, EPOCHS = 4, BATCH = 3, MAX_EXAMPLES = 16 };
     setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, short_length);
     const bo_packs_desc desc = {.rows = 40, .max_examples = MAX_EXAMPLES, .batch = BATCH, .seed = 9};
-    bo_packs *packs = make(&s, desc);
+    bo_packs *packs = create_packs(&s, desc);
     static size_t order[EPOCHS][COUNT];
     uint64_t at = 0, ends[EPOCHS];
     for (size_t e = 0; e < EPOCHS; e++) {
@@ -167,7 +167,7 @@ static void test_epochs(void **state)
         assert_true(same < 12); /* Poisson distributed with mean 1 */
     }
     size_t tail = COUNT;
-    bo_packs *fresh = make(&s, desc); /* a resumed run */
+    bo_packs *fresh = create_packs(&s, desc); /* a resumed run */
     for (uint64_t p = ends[2] + 5; p-- > ends[2] - 5;) {
         size_t one[MAX_EXAMPLES], two[MAX_EXAMPLES], count_one, count_two;
         assert_ok(s.context, bo_packs_get(s.context, packs, p / BATCH, (size_t)(p % BATCH), one, &count_one));
@@ -189,7 +189,7 @@ static void test_order_is_fair(void **state)
     enum { COUNT = 2000, MAX_EXAMPLES = 64 };
     setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, short_length);
     const bo_packs_desc desc = {.rows = 48, .max_examples = MAX_EXAMPLES, .batch = 1, .seed = 2};
-    bo_packs *packs = make(&s, desc);
+    bo_packs *packs = create_packs(&s, desc);
     double length = 0, used_examples = 0;
     const size_t half = bo_packs_per_epoch(packs) / 2;
     for (size_t p = 0; p < half; p++) {
@@ -208,7 +208,7 @@ static void test_in_order(void **state)
 {
     setting s = open_setting(state, BO_TEXTS_LABELED, 100, short_length);
     const bo_packs_desc desc = {.rows = 24, .max_examples = 8, .batch = 4, .in_order = true};
-    bo_packs *packs = make(&s, desc);
+    bo_packs *packs = create_packs(&s, desc);
     uint64_t at = 0;
     size_t examples[8], count = 1;
     take_epoch(&s, packs, &desc, &at, NULL);
@@ -227,7 +227,7 @@ static void test_bounds(void **state)
     assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     bo_texts_desc texts = {.paths = &path, .path_count = 1, .tokenizer = s.bytes};
     assert_ok(s.context, bo_texts_open(s.context, &texts, &s.texts));
-    bo_packs *packs = make(&s, (bo_packs_desc){.rows = 8, .max_examples = 2, .batch = 1});
+    bo_packs *packs = create_packs(&s, (bo_packs_desc){.rows = 8, .max_examples = 2, .batch = 1});
     assert_int_equal(bo_packs_per_epoch(packs), 1 + 3);
     for (size_t p = 0; p < 4; p++) {
         size_t examples[2], count;

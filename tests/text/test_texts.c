@@ -38,9 +38,9 @@ static bo_texts *read_texts(const setting *s, bo_texts_desc desc, const char *pa
 static void expect_text(const bo_texts *texts, size_t example, size_t side, const char *expected)
 {
     size_t bytes;
-    const char *words = bo_texts_text(texts, example, side, &bytes);
+    const char *content = bo_texts_text(texts, example, side, &bytes);
     assert_int_equal(bytes, strlen(expected));
-    assert_memory_equal(words, expected, bytes);
+    assert_memory_equal(content, expected, bytes);
     bo_text_view view = bo_text_at(texts, example, side);
     assert_int_equal(view.count, bytes);
     for (size_t i = 0; i < view.count; i++) assert_int_equal(view.ids[i], (unsigned char)expected[i]);
@@ -264,9 +264,9 @@ static void test_learned(void **state)
     const int32_t end = bo_tokenizer_end(learned[0]);
     for (size_t i = 0; i < LINES; i += 50) {
         size_t bytes;
-        const char *words = bo_texts_text(many, i, 0, &bytes);
+        const char *content = bo_texts_text(many, i, 0, &bytes);
         bo_ids ids = {0};
-        assert_ok(s.context, bo_tokenizer_encode(s.context, learned[0], words, bytes, false, &ids));
+        assert_ok(s.context, bo_tokenizer_encode(s.context, learned[0], content, bytes, false, &ids));
         bo_text_view view = bo_text_at(many, i, 0);
         assert_int_equal(view.count, ids.count);
         assert_memory_equal(view.ids, ids.items, ids.count * sizeof *ids.items);
