@@ -1,4 +1,4 @@
-/* Figures of the quality of predictions, computed from accumulated sums. */
+/* Quality metrics of predictions, computed from accumulated sums. */
 #include <math.h>
 #include <string.h>
 #include "enums.h"
@@ -57,7 +57,7 @@ static uint64_t bits_of(double value)
 }
 
 /* The k-th smallest |prediction - y|, k from 0, by bisection of its bits: positive numbers are ordered like their bits.
- * Needs no memory. */
+ * Allocates nothing. */
 static double kth_error(const bo_metrics *metrics, size_t k)
 {
     uint64_t low = 0, high = bits_of(INFINITY);
@@ -243,7 +243,7 @@ typedef struct corner {
     double outside, inside; /* rows above the threshold */
 } corner;
 
-/* The corners of the curve, from high to low scores. A corner on the line between its neighbors is left out. */
+/* The corners of the curve, from high to low scores. A corner on the line between its neighbors is omitted. */
 static size_t corners_of(const bo_rank *ranks, size_t count, corner *corners)
 {
     size_t found = 1;

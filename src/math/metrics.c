@@ -1,4 +1,4 @@
-/* Metrics of predictions: sums over rows, and the figures computed from them. */
+/* Metrics of predictions: sums over rows, and the values computed from them. */
 #include "../base/rng.h"
 #include "metrics.h"
 #include <assert.h>
@@ -98,7 +98,7 @@ static void average(bo_running *running, uint64_t rows, double value)
     running->squared_deviation += delta * (value - running->mean);
 }
 
-/* Changes the exponent if the squares of a number are outside the range of double: up for a larger number, down only
+/* Changes the exponent if the square of a number is outside the range of double: up for a larger number, down only
  * while the sums are empty. Multiplication by powers of two does not round. */
 static void choose_exponent(bo_target_sums *sums, bo_error_moments *moments, double error, double delta)
 {
