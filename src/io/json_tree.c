@@ -45,7 +45,7 @@ bo_json *bo_json_new_number(double number)
 
 void bo_json_delete(bo_json *value)
 {
-    while (value) { /* values beside it belong to its parent, which deletes all of them */
+    while (value) { /* its siblings belong to its parent, which deletes all of them */
         bo_json *next = value->next;
         bo_json_delete(value->child);
         free(value->key);
@@ -178,7 +178,7 @@ bool bo_json_equal(const bo_json *a, const bo_json *b)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* `at`: the next byte, or after a failure the byte that is wrong. */
+/* `at`: the next byte, or after a failure the invalid byte. */
 typedef struct reader {
     const char *at, *end;
     int depth;
@@ -205,7 +205,7 @@ static bool accept_literal(reader *r, const char *literal)
     return true;
 }
 
-/* Reads the four hexadecimal digits of a code unit; -1: there are others. */
+/* Reads the four hexadecimal digits of a code unit; -1: other characters. */
 static long code_unit(const reader *r, const char *at)
 {
     long unit = 0;
@@ -438,7 +438,7 @@ static void print_text(printer *p, const char *text)
     print(p, "\"");
 }
 
-/* 15 digits if they are enough, otherwise 17. The decimal point is that of JSON in every locale. */
+/* 15 digits if they are enough, otherwise 17. The decimal separator is a point in every locale. */
 static void print_number(printer *p, double number)
 {
     char text[40];

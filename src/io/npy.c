@@ -21,7 +21,7 @@ typedef struct bo_npy_header {
     char descr[16];
     bool has_descr, has_order, has_shape, by_column;
     size_t rank;
-    uint64_t *shape; /* BO_NPY_RANK numbers of the caller */
+    uint64_t *shape; /* BO_NPY_RANK numbers, owned by the caller */
 } bo_npy_header;
 
 static bo_status malformed(bo_npy_parser *parser, const char *what)
@@ -181,7 +181,7 @@ static bo_status find_header(bo_context *context, bo_bytes *bytes, const unsigne
     *length = head[8] | (size_t)head[9] << 8;
     if (major > 1) *length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     if (*length > BO_NPY_HEADER)
-        return bo_fail(context, BO_FORMAT, "%s: the .npy header announces %zu bytes, more than the maximum of %d", path,
+        return bo_fail(context, BO_FORMAT, "%s: the .npy header declares %zu bytes, more than the maximum of %d", path,
                        *length, BO_NPY_HEADER);
     BO_TRY(bo_bytes_peek(context, bytes, *start + *length, data, &have));
     if (have < *start + *length)
@@ -229,7 +229,7 @@ bo_status bo_npy_open(bo_context *context, bo_reader *reader)
 }
 
 /* ====================================================================================================================
- * Writing .npy version 1.0: the header is padded with blanks, so that the numbers start at a multiple of 64 bytes. */
+ * Writing .npy version 1.0: the header is padded with spaces, so that the numbers start at a multiple of 64 bytes. */
 
 static bo_status count_numbers(bo_context *context, const char *path, const bo_array *shape, size_t item, size_t *count)
 {
@@ -248,7 +248,7 @@ static bo_status count_numbers(bo_context *context, const char *path, const bo_a
     return BO_OK;
 }
 
-/* Of `shape` only rank and shape are used. */
+/* Only the members rank and shape of `shape` are used. */
 static bo_status write_array(bo_context *context, bo_output *output, const bo_array *shape, const void *values,
                              size_t item)
 {
