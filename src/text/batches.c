@@ -6,9 +6,9 @@
 
 #include <bochner/text.h>
 
-/* An epoch places W windows of C inputs side by side, starting at a random offset. With W = (T - C) / C windows there
+/* An epoch consists of W adjacent windows of C inputs, starting at a random offset. With W = (T - C) / C windows there
  * are at least C possible offsets, so that over the epochs every token is a first input, a last input and a target. A
- * corpus that is too short for this has the one window that fits. */
+ * shorter corpus has one window, if it fits. */
 uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
 {
     if (!desc) return 0;
@@ -97,7 +97,7 @@ bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequen
     return desc->documents && bo_corpus_next_document(desc->corpus, start - 1) == start;
 }
 
-/* Finds the runs of the window that starts at `start`, at most `capacity` of them (the last takes the rest). Returns
+/* Finds the runs of the window that starts at `start`, at most `capacity` of them (the last includes the rest). Returns
  * their number; writes their lengths and the position of each row within its run if requested. */
 static size_t find_runs(const bo_batches_desc *desc, uint64_t start, size_t capacity, size_t *lengths,
                         int32_t *positions)

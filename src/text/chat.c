@@ -1,4 +1,4 @@
-/* Chat templates of models: where the template and the special tokens come from, and the variables of a rendering. */
+/* Chat templates of models: the sources of the template and the special tokens, and the variables of a rendering. */
 #include "chat_files.h"
 #include "encoder.h"
 #include "jinja.h"
@@ -89,7 +89,7 @@ static size_t bad_byte(const char *text, size_t length)
     return nul && (size_t)(nul - text) < valid ? (size_t)(nul - text) : valid;
 }
 
-/* Parses the text; `path` is where it comes from, or NULL. */
+/* Parses the text; `path` is its source, or NULL. */
 static bo_status set_text(bo_context *context, bo_chat_template *chat, const char *path, const char *text,
                           size_t length)
 {
@@ -166,7 +166,7 @@ static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char
     return bo_fail(context, BO_INVALID, "%s: the path is too long", directory);
 }
 
-/* Where the files of a model are: in a directory, in the metadata of the one file that holds the model, or in memory.
+/* The source of the files of a model: a directory, the metadata of a model in one file, or memory.
  */
 typedef struct place {
     const char *path;
@@ -256,7 +256,7 @@ static bo_status read_model(bo_context *context, bo_chat_template *chat, const c
     return status;
 }
 
-/* What the directory of an adapter lacks comes from its base. */
+/* The directory of an adapter takes missing files from its base. */
 static bo_status read_base(bo_context *context, bo_chat_template *chat, const char *directory, const char *name,
                            bool needed)
 {
@@ -334,7 +334,7 @@ bo_status bo_chat_template_find(bo_context *context, bo_chat_files_find find, co
     if (status == BO_OK)
         status = read_files(context, chat, &(place){.path = "model", .find = find, .files = files}, NULL, true);
     if (status == BO_OK && !chat->where)
-        status = bo_fail(context, BO_INVALID, "the model has no chat template; give one to answer messages");
+        status = bo_fail(context, BO_INVALID, "the model has no chat template; specify one to reply to messages");
     if (status == BO_OK)
         *out = chat;
     else
@@ -451,7 +451,7 @@ static bo_status parse_variables(bo_context *context, const char *text, bo_json 
     return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
 }
 
-/* `marks`: of the bytes that come from messages and variables; NULL: not wanted. */
+/* `marks`: marks of the bytes that come from messages and variables; NULL: not requested. */
 static bo_status render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
                         size_t count, const bo_chat_options *options, char **text, size_t *bytes, unsigned char **marks)
 {

@@ -10,8 +10,8 @@
 #include "tokenizer.h"
 
 /* The tokens of all files are numbered; the corpus is the range [first, first + tokens). Document d has the tokens
- * [starts[d], starts[d + 1]). They are stored in `narrow` or, if ids do not fit there, in `wide`. Files read with the
- * byte tokenizer use neither: their tokens are the bytes of documents.items[d]. */
+ * [starts[d], starts[d + 1]). They are stored in `narrow` or, if the ids need more bits, in `wide`. Files read with the
+ * byte tokenizer use neither array: their tokens are the bytes of documents.items[d]. */
 struct bo_corpus {
     const bo_tokenizer *tokenizer;
     bo_documents documents; /* the texts are kept only for byte tokens */
@@ -101,7 +101,8 @@ static size_t locate(const bo_documents *documents, const bo_text_part *part, si
     return (size_t)(part->text + at - (lines ? document->text : documents->mappings[document->file].data));
 }
 
-/* Bytes that are not UTF-8 are encoded as bytes, with a warning; if the tokenizer cannot do so, they are an error. */
+/* Bytes that are not UTF-8 are encoded as bytes, with a warning; for a tokenizer without byte tokens they are an
+ * error. */
 static bo_status warn_invalid(bo_context *context, bo_round *round, const bo_text_part *part, size_t at)
 {
     const bo_tokenizer *tokenizer = round->corpus->tokenizer;
@@ -125,8 +126,8 @@ static bo_status report_missed(bo_context *context, const bo_round *round, const
     return bo_missed_report(context, missed, path, place, of);
 }
 
-/* A document has the special tokens of the tokenizer's template around it, as in the package tokenizers, and ends with
- * the end token. If the template starts a document with that token, as some models are trained, it is not repeated. */
+/* A document has the special tokens of the tokenizer's template around it, as in the package `tokenizers`, and ends
+ * with the end token. If the template starts a document with the end token, as in some models, it is not repeated. */
 static bool needs_end(const bo_tokenizer *tokenizer)
 {
     const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;

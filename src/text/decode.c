@@ -1,5 +1,5 @@
 /* Decoders change the texts of a list of tokens; some depend on the position of a token in the list. The decoder of
- * byte-level tokenizers keeps bytes that are not UTF-8, where `tokenizers` writes replacement characters. */
+ * byte-level tokenizers keeps bytes that are not UTF-8; `tokenizers` writes replacement characters. */
 #include "decode.h"
 #include "unicode.h"
 
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Replacements may make at most MOST_GROWTH bytes of each byte, and SPARE_BYTES: each of them may lengthen what the one
- * before it has written. */
+/* Replacements may produce at most MAX_GROWTH bytes per byte, plus SPARE_BYTES: each replacement may lengthen the
+ * output of the previous one. */
 enum { MAX_GROWTH = 64, SPARE_BYTES = 1 << 20 };
 
 /* Token i is text.bytes[ends[i - 1]] to text.bytes[ends[i]]. */
@@ -25,7 +25,7 @@ typedef struct bo_decoding {
     bo_matcher matcher;
     bo_buffer copy, cleaned[2];
     bool middle;      /* the list is a token in the middle of a text */
-    size_t max_bytes; /* bytes that a list may have */
+    size_t max_bytes; /* maximum bytes of a list */
 } bo_decoding;
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ static bo_status replace_string(bo_decoding *decoding, const char *from, const c
     return bo_pattern_replace(decoding->context, &replacement, text, length, to, NULL);
 }
 
-/* Removes blanks before signs, as the decoder of BERT does, one rule after the other. */
+/* Removes spaces before signs, as the decoder of BERT does, one rule after the other. */
 static bo_status clean(bo_decoding *decoding, const char *text, size_t length, bo_buffer *to)
 {
     static const char *const rules[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -248,7 +248,8 @@ static bo_status decode_step(bo_decoding *decoding, const bo_decoder *decoder, c
 static bo_status decode_list(bo_decoding *decoding, const bo_tokens **out)
 {
     size_t now = 0;
-    bool fused = false; /* the tokens have become one text, whose ends are not those of a piece inside it */
+    bool fused =
+        false; /* the tokens have become one text: steps for its start and end do not apply to a piece inside it */
     const bo_tokenizer *tokenizer = decoding->tokenizer;
     for (size_t i = 0; i < tokenizer->decoder_count; ++i) {
         const bo_decoder *decoder = &tokenizer->decoders[i];
@@ -281,7 +282,8 @@ static void end(bo_decoding *decoding)
     bo_matcher_free(&decoding->matcher);
 }
 
-/* The text of a token as decoders see it: that of an added token which is found in normalized text is normalized. */
+/* The text of a token as decoders see it: the text of an added token that is searched for in normalized text is
+ * normalized. */
 static const char *shown(const bo_tokenizer *tokenizer, size_t id, size_t *length)
 {
     const int32_t added = tokenizer->added_of[id];

@@ -8,7 +8,7 @@
 #include "documents.h"
 
 /* ====================================================================================================================
- * JSON lines: one object per line; blank lines are skipped. The text of all lines is stored in one block, which is
+ * JSON lines: one object per line; empty lines are skipped. The text of all lines is stored in one block, which is
  * never larger than the file, because an escaped string is at least as long as its content. */
 
 enum { MAX_DEPTH = 64 };

@@ -40,8 +40,8 @@ bool bo_add_bytes(bo_encoder *encoder, const char *text, size_t length)
     return true;
 }
 
-/* The state of spelling: an unknown token waits until the next token or the next unknown character that is not part of
- * it, so that bytes come before it. */
+/* The state of spelling: an unknown token is delayed until the next token or the next unknown character outside of it,
+ * so that bytes come before it. */
 typedef struct bo_spelling_out {
     bo_encoder *encoder;
     bool unknown;
@@ -53,7 +53,7 @@ static void flush_unknown(bo_spelling_out *spelling)
     spelling->unknown = false;
 }
 
-/* A symbol, or -1. character: what a missing one is called. text: its bytes, for byte fallback. */
+/* A symbol, or -1. character: the character in messages about a missing symbol. text: its bytes, for byte fallback. */
 static void add_symbol(bo_spelling_out *spelling, int32_t id, const char *text, size_t length, const char *character,
                        size_t bytes)
 {
@@ -111,7 +111,7 @@ static bo_status spell_characters(bo_spelling_out *spelling, const char *text, s
     return BO_OK;
 }
 
-/* The initial symbols of a word: at most one per byte, of which affixes add some. */
+/* The initial symbols of a word: at most one per byte, including the bytes of affixes. */
 static bo_status spell(bo_encoder *encoder, const char *text, size_t length)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
@@ -220,7 +220,7 @@ bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
 
 /* ---- a text ------------------------------------------------------------------------------------------------------ */
 
-/* Words that are not valid UTF-8 stand apart, because regular expressions cannot process them. */
+/* Words that are not valid UTF-8 are encoded separately, because regular expressions cannot process them. */
 static bo_status encode_invalid(bo_encoder *encoder, const char *text, size_t length)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
@@ -258,7 +258,7 @@ static size_t run_of(const unsigned char *marks, size_t length)
     return end;
 }
 
-/* Normalizes the runs of equal marks one by one, so that each byte of the result has the mark of what it comes from. */
+/* Normalizes the runs of equal marks one by one, so that each byte of the result has the mark of its source. */
 static bo_status normalize_runs(bo_encoder *encoder, const char *text, size_t length, const unsigned char *marks,
                                 size_t *lead)
 {

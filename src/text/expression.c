@@ -1,13 +1,11 @@
-/* Oniguruma to PCRE2. The differences that are translated:
+/* Translates Oniguruma to PCRE2. The differences:
  *
- *   \w \b [[:alpha:]] …   sets of Unicode characters that PCRE2 defines otherwise
- *   \p{Han}               the script; PCRE2 would include script extensions
- *   \h \v \uHHHH \O       other meanings in PCRE2, or none
- *   [a[bc]] [a-z&&[^x]]   sets inside of sets, and their intersections
- *   x{1,3}+ x{3}? x{,3}   a repeated, an optional and an open interval
- *   (?m:.)                the dot matches line ends
+ *   \w \b [[:alpha:]] … sets of Unicode characters that PCRE2 defines otherwise \p{Han} the script; PCRE2 would include
+ *   script extensions \h \v \uHHHH \O other meanings in PCRE2, or none [a[bc]] [a-z&&[^x]] sets inside of sets, and
+ *   their intersections x{1,3}+ x{3}? x{,3} a repeated, an optional and an open interval (?m:.) the dot matches line
+ *   ends
  *
- * Line anchors are the matter of the compiler (PCRE2_MULTILINE). */
+ * Line anchors are handled by the compiler (PCRE2_MULTILINE). */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "expression.h"
 
@@ -23,13 +21,13 @@ typedef struct bo_expression_state {
     bo_context *context;
     const char *where, *expression, *at;
     bo_buffer *out;
-    size_t atom;                /* where the last item that can be repeated begins in `out` */
-    size_t groups[MAX_NESTING]; /* where the open groups begin in `out` */
+    size_t atom;                /* start of the last repeatable item in `out` */
+    size_t groups[MAX_NESTING]; /* starts of the open groups in `out` */
     size_t depth;
 } bo_expression_state;
 
 #define WORD_SET "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-/* Outside of sets, Oniguruma's \w has these too. */
+/* Outside of sets, Oniguruma's \w also contains these characters. */
 #define WORD WORD_SET "\\xb2\\xb3\\xb9\\xbc-\\xbe"
 /* The second part is new in Unicode 16. */
 #define ALPHA "\\p{Alphabetic}\\x{363}-\\x{36f}\\x{c04}\\x{f82}\\x{f83}\\x{1dd3}-\\x{1de6}\\x{11080}\\x{11081}"
@@ -47,7 +45,7 @@ static bo_status emit(bo_expression_state *t, bo_buffer *to, const char *text)
 
 /* ---- properties -------------------------------------------------------------------------------------------------- */
 
-/* The content of a set for a name of Oniguruma that PCRE2 lacks or defines otherwise. */
+/* The content of a set for an Oniguruma name that PCRE2 lacks or defines differently. */
 static const char *named_set(const char *name)
 {
     static const char *const sets[][2] = {
@@ -116,7 +114,7 @@ static bool compiles(const char *expression)
     return code != NULL;
 }
 
-/* Reads the name after \p, \P or [: up to `end`. Upper case, blanks, hyphens and underscores do not matter. */
+/* Reads the name after \p, \P or [: up to `end`. Upper case, spaces, hyphens and underscores do not matter. */
 static bo_status read_name(bo_expression_state *t, const char *end, char *name, bool *negated)
 {
     size_t length = 0;
@@ -135,7 +133,7 @@ static bo_status read_name(bo_expression_state *t, const char *end, char *name, 
     return BO_OK;
 }
 
-/* The content of a set for \p{name}; *negated: its complement is meant. */
+/* The content of a set for \p{name}; *negated: the set is the complement. */
 static bo_status property(bo_expression_state *t, char character, char *set, size_t size, bool *negated)
 {
     char name[MAX_NAME], script[MAX_NAME + 16];
@@ -156,8 +154,8 @@ static bo_status property(bo_expression_state *t, char character, char *set, siz
 
 /* ---- escapes ----------------------------------------------------------------------------------------------------- */
 
-/* The set of an escape such as \w: its content, and whether its complement is meant. "": another escape. t->at is after
- * the letter. */
+/* The set of an escape such as \w: its content, and whether it is negated. "": another escape. t->at is after the
+ * escaped character. */
 static bo_status escaped_set(bo_expression_state *t, char character, char *set, size_t size, bool *negated)
 {
     *negated = isupper((unsigned char)character) != 0;
@@ -269,7 +267,7 @@ static bo_status escape_outside(bo_expression_state *t)
 /* A set is `plain`, the content of a set of PCRE2, and other expressions of one character each. */
 typedef struct bo_set {
     bo_buffer plain, alternatives; /* others: "|…|…" */
-    bo_buffer before;              /* "(?=…)(?=…)": the sets with which this one is intersected */
+    bo_buffer before;              /* "(?=…)(?=…)": the sets that this set is intersected with */
     bool negated;
 } bo_set;
 
@@ -424,7 +422,7 @@ static bo_status translate_set(bo_expression_state *t)
 
 /* ---- groups and repetitions -------------------------------------------------------------------------------------- */
 
-/* (?imx-imx) and (?imx-imx: have other letters in PCRE2. Groups of other kinds are copied. */
+/* (?imx-imx) and (?imx-imx: have other flags in PCRE2. Groups of other kinds are copied. */
 static bo_status open_group(bo_expression_state *t)
 {
     if (t->depth == MAX_NESTING) return refuse(t, "a deeply nested group");
@@ -462,7 +460,7 @@ static bo_status wrap(bo_expression_state *t)
     return emit(t, t->out, ")");
 }
 
-/* {n}, {n,}, {,m} or {n,m}; false: a brace that stands for itself. */
+/* {n}, {n,}, {,m} or {n,m}; false: a literal brace. */
 static bool read_interval(const char *at, char *out, size_t size, size_t *bytes, bool *fixed)
 {
     const size_t low = strspn(at + 1, "0123456789");

@@ -1,4 +1,4 @@
-/* Facts of tokenizers, corpora and texts one by one, as the library uses them; each accepts NULL. */
+/* Accessors of single properties of tokenizers, corpora and texts, for the library; each accepts NULL. */
 #ifndef BO_TEXT_FACTS_H
 #define BO_TEXT_FACTS_H
 

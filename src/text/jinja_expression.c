@@ -16,7 +16,7 @@ static void set_name(bo_jinja_node *node, const bo_jinja_token *token)
     node->name_length = token->length;
 }
 
-/* The end of a chain of operators: its nodes are nested as deep as it is long. */
+/* Checks the length of a chain of operators, because its nodes are nested as deep as the chain is long. */
 static bo_status chain(bo_jinja_parser *parser, int *links)
 {
     if (++*links <= BO_JINJA_DEPTH / 2) return BO_OK;
@@ -56,7 +56,7 @@ static bo_status parse_name(bo_jinja_parser *parser, bo_jinja_node **out)
     return bo_jinja_advance(parser);
 }
 
-/* Strings that follow each other are one string. */
+/* Adjacent strings are concatenated. */
 static bo_status parse_string(bo_jinja_parser *parser, bo_jinja_node **out)
 {
     BO_TRY(parse_constant(parser, bo_jinja_of_text(parser->now.text, parser->now.length), out));
@@ -220,7 +220,7 @@ static bo_status parse_postfix(bo_jinja_parser *parser, bo_jinja_node **out)
 
 /* ---- filters and tests ------------------------------------------------------------------------------------------- */
 
-/* Refused at once unless it may not be executed; Jinja2 does the same. */
+/* Refused immediately if it is always executed, as in Jinja2. */
 static bo_status unknown(bo_jinja_parser *parser, const char *what, const bo_jinja_token *name)
 {
     if (parser->conditions > 0) return BO_OK;

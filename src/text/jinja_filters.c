@@ -295,7 +295,7 @@ bo_status bo_jinja_path(bo_jinja_run *run, const bo_jinja_value *value, const bo
     return BO_OK;
 }
 
-/* Nothing if the value is false, such as none. */
+/* Empty if the value is false, such as none. */
 static bo_status iterate_true(bo_jinja_run *run, const bo_jinja_value *value, bo_jinja_list **out)
 {
     const bo_jinja_value nothing = bo_jinja_of_kind(BO_JINJA_UNDEFINED);
@@ -391,7 +391,7 @@ static bo_status sort_key(bo_jinja_run *run, const bo_jinja_value *value, bool s
     return value->kind == BO_JINJA_TEXT && !sensitive ? bo_jinja_change_case(run, value, BO_JINJA_LOWER, out) : BO_OK;
 }
 
-/* A stable insertion sort of the items by their keys; the limit of work bounds long lists. */
+/* A stable insertion sort of the items by their keys; the work limit bounds long lists. */
 static bo_status sort_by(bo_jinja_run *run, bo_jinja_value *keys, bo_jinja_value *items, size_t count, bool descending)
 {
     for (size_t i = 1; i < count; i++) {

@@ -1,5 +1,5 @@
 /* Tokens of a template. White space around tags follows the lexer of Jinja2 with trim_blocks (the newline after a block
- * or comment is dropped) and lstrip_blocks (blanks before a block or comment that starts a line are dropped). */
+ * or comment is dropped) and lstrip_blocks (spaces before a block or comment that starts a line are dropped). */
 #include "jinja_run.h"
 #include "../io/numbers.h"
 
@@ -58,7 +58,7 @@ static size_t text_end(const bo_jinja_lexer *lexer, size_t from, size_t to, char
     return skip_space(lexer, line) >= to ? line : to;
 }
 
-/* The end of a block or comment that ends at `at` with `close` ("%}" or "#}"), and what is dropped after it. 0:
+/* The end of a block or comment that ends at `at` with `close` ("%}" or "#}"), and the characters dropped after it. 0:
  * none. */
 static size_t tag_end(const bo_jinja_lexer *lexer, size_t at, const char *close)
 {
@@ -96,7 +96,7 @@ static bo_status skip_comment(bo_jinja_lexer *lexer)
     return fail(lexer, BO_FORMAT, lexer->line, "a comment without an end: expected '#}'");
 }
 
-/* The end of "{% raw %}" at `at`, which begins with "{%"; 0: another tag. */
+/* The end of "{% raw %}" at `at`, which starts with "{%"; 0: another tag. */
 static size_t raw_begin(const bo_jinja_lexer *lexer, size_t at)
 {
     at = skip_space(lexer, at + 2 + (mark_at(lexer, at + 2) != 0));
@@ -131,7 +131,7 @@ static bo_status read_raw(bo_jinja_lexer *lexer, size_t begin, bo_jinja_token *o
     return fail(lexer, BO_FORMAT, lexer->line, "{% raw %} without {% endraw %}");
 }
 
-/* A text up to the next tag, which may be empty. Goes past the start of the tag. */
+/* A text up to the next tag, which may be empty. Consumes the start of the tag. */
 static bo_status read_data(bo_jinja_lexer *lexer, bo_jinja_token *out)
 {
     const size_t from = lexer->at, tag = find_tag(lexer, from);
@@ -152,7 +152,7 @@ static bo_status read_data(bo_jinja_lexer *lexer, bo_jinja_token *out)
     return BO_OK;
 }
 
-/* Begins the tag after a text. *done: a token was made. */
+/* Starts the tag after a text. *done: a token was produced. */
 static bo_status begin_tag(bo_jinja_lexer *lexer, bo_jinja_token *out, bool *done)
 {
     lexer->state = OUTSIDE;
@@ -241,7 +241,7 @@ static size_t write_code_point(char *out, uint32_t code_point)
     return bytes;
 }
 
-/* A number of `most` hexadecimal or octal digits at source[*at]. */
+/* A number of `max_digits` hexadecimal or octal digits at source[*at]. */
 static bool read_code(const bo_jinja_lexer *lexer, size_t *at, size_t min_digits, size_t max_digits, unsigned base,
                       uint32_t *out)
 {
@@ -358,7 +358,7 @@ static bo_status read_operator(bo_jinja_lexer *lexer, bo_jinja_token *out)
     return BO_OK;
 }
 
-/* The end of the tag at `at`, outside of brackets; 0: the tag goes on. */
+/* The end of the tag at `at`, outside of brackets; 0: the tag continues. */
 static size_t closes(const bo_jinja_lexer *lexer, size_t at)
 {
     if (lexer->open > 0) return 0;

@@ -383,7 +383,7 @@ static bool is_listed(const char *const *names, const char *name, size_t length)
     return false;
 }
 
-/* The other methods of Python: these names are not undefined attributes but outside of the subset. */
+/* Other Python methods: these names are outside the subset, not undefined attributes. */
 const bo_jinja_filter *bo_jinja_find_method(const bo_jinja_value *value, const char *name, size_t length, bool *known)
 {
     static const char *const of_text[] = {"casefold",    "center",    "encode",       "expandtabs", "format",

@@ -77,11 +77,11 @@ static bo_status expect_block_end(bo_jinja_parser *parser)
     return parser->now.kind == BO_JINJA_BLOCK_END ? bo_jinja_advance(parser) : bo_jinja_unexpected(parser, "'%}'");
 }
 
-/* Words that end statements, up to the first NULL. */
+/* Keywords that end statements, up to the first NULL. */
 typedef const char *const *end_keywords;
 static bo_status parse_statements(bo_jinja_parser *parser, end_keywords ends, bo_jinja_node **out);
 
-/* The statements up to one of the words, which becomes the current token. */
+/* The statements up to one of the keywords, which becomes the current token. */
 static bo_status parse_body(bo_jinja_parser *parser, end_keywords ends, bo_jinja_node **out)
 {
     BO_TRY(expect_block_end(parser));
@@ -258,7 +258,7 @@ static bool at_end_keyword(const bo_jinja_parser *parser, end_keywords ends)
     return false;
 }
 
-/* Without words, up to the end of the template. */
+/* Without keywords, up to the end of the template. */
 static bo_status parse_statements(bo_jinja_parser *parser, end_keywords ends, bo_jinja_node **out)
 {
     for (;; out = &(*out)->next) {

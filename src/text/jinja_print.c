@@ -260,7 +260,7 @@ static bo_status json_key(bo_jinja_run *run, bo_jinja_builder *to, const bo_jinj
     return build_text(run, to, "\"");
 }
 
-/* The index of the smallest key that is larger than the last one; keys are few. */
+/* The index of the smallest key that is larger than the previous one; there are few keys. */
 static bo_status next_key(bo_jinja_run *run, const bo_jinja_dict *dict, size_t last, size_t *out)
 {
     *out = dict->count;

@@ -3,7 +3,7 @@
 
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
-/* The items that a loop visits: all, or those for which its condition holds in a scope of its own. */
+/* The items of a loop: all items, or the items for which its condition holds, in a separate scope. */
 static bo_status loop_items(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_list **out)
 {
     bo_jinja_value over, kept;
@@ -26,7 +26,7 @@ static bo_status loop_items(bo_jinja_run *run, const bo_jinja_node *node, bo_jin
     return BO_OK;
 }
 
-/* Each iteration has a scope of its own: what it sets is lost. */
+/* Each iteration has its own scope, so its variables are lost at the end. */
 static bo_status run_for(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_flow *outer)
 {
     bo_jinja_frame *before = run->frame;
@@ -70,7 +70,7 @@ static bo_status run_set(bo_jinja_run *run, const bo_jinja_node *node)
     bo_jinja_frame *before = run->frame;
     if (node->kind == BO_JINJA_SET) {
         BO_TRY(bo_jinja_evaluate(run, node->first, &value));
-    } else { /* the block has a scope of its own */
+    } else { /* the block has its own scope */
         BO_TRY(bo_jinja_open_frame(run, before));
         BO_TRY(bo_jinja_capture(run, node->body, &value));
         run->frame = before;

@@ -1,4 +1,4 @@
-/* Operations on text in characters, as str of Python has them. */
+/* Operations on text in characters, as in Python's str. */
 #include "jinja_run.h"
 #include <utf8proc.h>
 
@@ -9,7 +9,7 @@ int32_t bo_jinja_code_point(const char *text, size_t length, size_t *bytes)
     const unsigned char *at = (const unsigned char *)text;
     static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
     *bytes = bo_utf8_length(text, length);
-    if (*bytes == 0) { /* templates and messages are checked before */
+    if (*bytes == 0) { /* templates and messages are validated before */
         *bytes = 1;
         return 0xfffd;
     }

@@ -53,7 +53,7 @@ void bo_jinja_release(bo_jinja_arena *arena)
     arena->used = 0;
 }
 
-/* Memory for `capacity` marks, with those so far. */
+/* Grows the marks to `capacity` and keeps the existing marks. */
 static bo_status extend_marks(bo_jinja_run *run, bo_jinja_builder *builder, size_t capacity)
 {
     unsigned char *larger = bo_jinja_alloc(&run->arena, capacity, 1);
@@ -378,7 +378,7 @@ static bo_status equal_dicts(bo_jinja_run *run, const bo_jinja_dict *a, const bo
     return BO_OK;
 }
 
-/* Whole numbers are compared as such: a double does not hold all of them. */
+/* Whole numbers are compared as integers: a double does not hold all of them. */
 static int order_numbers(const bo_jinja_value *a, const bo_jinja_value *b)
 {
     if (bo_jinja_is_whole(a) && bo_jinja_is_whole(b)) {
@@ -478,7 +478,7 @@ static bo_status list_characters(bo_jinja_run *run, const bo_jinja_value *text, 
     return BO_OK;
 }
 
-/* A generator gives the items that it has not yet given. */
+/* A generator yields the items that it has not yet yielded. */
 static bo_status iterate_lazy(bo_jinja_run *run, bo_jinja_list *lazy, bo_jinja_list **out)
 {
     bo_jinja_value rest;
@@ -592,7 +592,7 @@ static bo_status resolve_slice(bo_jinja_run *run, const bo_jinja_value bounds[3]
     int64_t to;
     BO_TRY(read_bound(run, &bounds[2], 1, step));
     if (*step == 0) return bo_jinja_fail(run, BO_INVALID, "the step of a slice is 0");
-    if (*step < -length - 1) *step = -length - 1; /* one item either way, and no overflow */
+    if (*step < -length - 1) *step = -length - 1; /* one item in either direction, and no overflow */
     if (*step > length + 1) *step = length + 1;
     const int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? length - 1 : length;
     BO_TRY(read_bound(run, &bounds[0], *step < 0 ? INT64_MAX : 0, from));

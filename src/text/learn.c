@@ -177,7 +177,7 @@ static bo_status count_all(bo_context *context, bo_counting *counting, uint64_t 
     return BO_OK;
 }
 
-/* Adds the tallies of all workers to that of the first. */
+/* Adds the tallies of all workers to the tally of the first. */
 static bo_status sum_up(bo_context *context, bo_counting *counting, bo_tally *out)
 {
     bo_tally *sum = &counting->counters[0].tally;
@@ -251,7 +251,7 @@ typedef struct bo_learning {
 
 /* ---- growing ----------------------------------------------------------------------------------------------------- */
 
-/* Makes space for one more item of `size` bytes. */
+/* Reserves one more item of `size` bytes. */
 static bo_status grow_pairs(bo_context *context, void **items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity) return BO_OK;
@@ -471,8 +471,8 @@ bo_status bo_learn_merges(bo_context *context, const bo_tally *words, const int3
 }
 
 /* ====================================================================================================================
- * A trained tokenizer is written as tokenizer.json and read back, so that there is only one way to create a
- * tokenizer. */
+ * A trained tokenizer is written as tokenizer.json and read back, so that all tokenizers are created in the same way.
+ */
 
 enum { MAX_VOCAB = 1 << 24 };
 
@@ -481,7 +481,7 @@ static bo_status check_special(bo_context *context, const bo_learned *learned)
     for (size_t i = 0; i < learned->special_count; ++i) {
         const char *text = learned->special[i];
         if (!text || !*text) return bo_fail(context, BO_INVALID, "special token %zu is empty", i);
-        if (strlen(text) == 1) /* it would equal the text of a letter */
+        if (strlen(text) == 1) /* it would equal the text of a byte-level symbol */
             return bo_fail(context, BO_INVALID, "the special token \"%s\" is a single byte, which already is a token",
                            text);
         for (size_t j = 0; j < i; ++j)

@@ -35,7 +35,7 @@ const char *bo_side_name(bo_texts_kind kind, size_t side)
     return columns_of[kind].names[side];
 }
 
-/* Writes one character as messages show it and returns the number of bytes. */
+/* Writes one character for a message and returns the number of bytes. */
 static size_t show_character(const char *text, size_t bytes, size_t rest, char out[8])
 {
     const int control = bo_utf8_control(text, rest);

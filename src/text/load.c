@@ -92,8 +92,8 @@ static bo_status hash_part(bo_loading *loading, const bo_json *part)
     return BO_OK;
 }
 
-/* True if the vocabulary is the 256 letters in the order of their bytes and nothing else: the byte tokenizer, as it is
- * saved. */
+/* True if the vocabulary consists of the 256 byte-level symbols in the order of their bytes: the saved byte
+ * tokenizer. */
 static bool is_bytes(const bo_tokenizer *tokenizer)
 {
     bool plain = tokenizer->info.vocab == 256 && tokenizer->byte_level && tokenizer->added_count == 0 &&
@@ -111,7 +111,7 @@ static void find_end(bo_tokenizer *tokenizer)
         tokenizer->info.end = bo_tokenizer_find(tokenizer, names[i]);
 }
 
-/* Truncation and padding are the matter of the caller, who knows the length of a batch. */
+/* Truncation and padding are the responsibility of the caller, which knows the length of a batch. */
 static void note_ignored(const bo_loading *loading, const bo_json *root)
 {
     static const char *const names[] = {"truncation", "padding"};
@@ -147,7 +147,7 @@ static bo_status load_parts(bo_loading *loading, const bo_json *root)
     return BO_OK;
 }
 
-/* A noncharacter that the text does not contain, neither as it is nor escaped. */
+/* A noncharacter that the text does not contain, neither literally nor escaped. */
 static int unused_noncharacter(const char *text, size_t length)
 {
     for (int number = 0; number < NONCHARACTERS; ++number) {
@@ -226,7 +226,7 @@ static bo_status load_file(bo_context *context, const char *path, bo_tokenizer *
     if (status == BO_OK)
         status = bo_tokenizer_parse(context, path, text, length, out);
     else
-        status = BO_FORMAT; /* as for all contents that are no tokenizer */
+        status = BO_FORMAT; /* as for all contents that are not a tokenizer */
     bo_free(text);
     return status;
 }

@@ -15,7 +15,7 @@ typedef struct bo_loading {
     int nul;
 } bo_loading;
 
-/* The length of a string of the file. Its NULs are put back, so that it may be read only once. */
+/* The length of a string of the file. Its NULs are restored, so that it may be read only once. */
 size_t bo_load_length(const bo_loading *loading, const char *text);
 
 bool bo_load_flag(const bo_json *object, const char *name, bool default_value);

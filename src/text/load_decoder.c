@@ -1,4 +1,4 @@
-/* The decoders of tokenizer.json, and the special tokens that a template puts around a text. */
+/* The decoders of tokenizer.json, and the special tokens that a template adds around a text. */
 #include "load.h"
 
 #include <bochner/base.h>
@@ -188,7 +188,7 @@ static bo_status read_pair(bo_loading *loading, const bo_json *part)
 bo_status bo_load_frame(bo_loading *loading, const bo_json *part)
 {
     const char *type = bo_load_type(part);
-    /* ByteLevel here concerns offsets only */
+    /* ByteLevel as a post-processor concerns offsets only */
     if (!part || bo_json_is(part, BO_JSON_NULL) || strcmp(type, "ByteLevel") == 0) return BO_OK;
     if (strcmp(type, "Sequence") == 0) return bo_load_sequence(loading, part, "processors", bo_load_frame);
     if (strcmp(type, "TemplateProcessing") == 0) return read_template(loading, part);

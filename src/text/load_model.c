@@ -1,5 +1,5 @@
-/* The model part of tokenizer.json: vocabulary, merges, scores. The file is not trusted: ids must be distinct and
- * not far beyond their number, and a merge must join existing tokens into an existing token. */
+/* The model part of tokenizer.json: vocabulary, merges, scores. The file is not trusted: ids must be distinct and not
+ * far beyond their count, and a merge must join existing tokens into an existing token. */
 #include "load.h"
 #include "cut_points.h"
 #include "unicode.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPARE_IDS = 1 << 16 }; /* ids may have gaps, but may not exceed twice their number by more than this */
+enum { SPARE_IDS = 1 << 16 }; /* ids may have gaps, but must not exceed twice their count by more than this */
 
 void bo_load_hash(bo_loading *loading, const void *bytes, size_t length)
 {
@@ -25,7 +25,7 @@ static bo_status find_type(bo_loading *loading, const bo_json *model)
                                         [BO_MODEL_WORDPIECE] = "WordPiece",
                                         [BO_MODEL_WORDS] = "WordLevel"};
     const char *type = bo_load_type(model);
-    if (!*type && bo_json_member(model, "merges") != NULL) type = "BPE"; /* old files do not tell */
+    if (!*type && bo_json_member(model, "merges") != NULL) type = "BPE"; /* old files do not state the type */
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (strcmp(type, names[i]) == 0) {
             loading->tokenizer->model = (bo_token_model)i;
@@ -34,7 +34,7 @@ static bo_status find_type(bo_loading *loading, const bo_json *model)
     return bo_load_refuse(loading, "a model", model);
 }
 
-/* A text that is put before or after the characters of a word. */
+/* A text before or after the characters of a word. */
 static bo_status load_affix(const bo_loading *loading, const bo_json *model, const char *name, char **out)
 {
     enum { MAX_AFFIX = 64 };
@@ -47,7 +47,7 @@ static bo_status load_affix(const bo_loading *loading, const bo_json *model, con
     return *out ? BO_OK : BO_MEMORY;
 }
 
-/* If ByteLevel is the last pre-tokenizer, symbols are looked up by byte, and no letters are made. */
+/* If ByteLevel is the last pre-tokenizer, symbols are looked up by byte, without byte-level symbols. */
 static void choose_byte_level(bo_tokenizer *tokenizer)
 {
     size_t byte_level_steps = 0;
@@ -105,7 +105,7 @@ typedef struct bo_name {
     size_t length;
 } bo_name;
 
-/* Names token `id` `text`; the same name may have been set before. */
+/* Sets the text of token `id`; the same text may have been set before. */
 static bo_status name_id(const bo_loading *loading, bo_name *names, size_t id, const char *text)
 {
     const bo_name name = {text, bo_load_length(loading, text)};

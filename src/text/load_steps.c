@@ -66,7 +66,7 @@ static bo_status load_charsmap(bo_loading *loading, const bo_json *part)
 
 enum { NFC = UTF8PROC_STABLE | UTF8PROC_COMPOSE, NFD = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE };
 
-/* The steps of BERT: cleaned text, blanks around ideographs, no accents, lower case. */
+/* The steps of BERT: cleaned text, spaces around ideographs, no accents, lower case. */
 static bo_status load_bert(bo_loading *loading, const bo_json *part)
 {
     const bool lower = bo_load_flag(part, "lowercase", true);
@@ -223,7 +223,7 @@ static bo_status load_punctuation(bo_loading *loading, const bo_json *part)
     return read_behavior(loading, part, "Isolated", &step->behavior);
 }
 
-/* Words and other signs, without the white space between them. The characters of words are those of Rust. */
+/* Words and other symbols, without the white space between them. The characters of words are defined as in Rust. */
 static bo_status load_whitespace(bo_loading *loading, const bo_json *part)
 {
     bo_splitter *step = NULL;

@@ -16,7 +16,7 @@ static bo_status map_form(bo_context *context, int form, const char *text, size_
     const utf8proc_option_t options = (utf8proc_option_t)form;
     utf8proc_ssize_t bytes =
         utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, points, FEW, options);
-    if (bytes >= 0 && bytes <= FEW) { /* the usual case needs no allocation */
+    if (bytes >= 0 && bytes <= FEW) { /* the common case needs no allocation */
         bytes = utf8proc_reencode(points, bytes, options);
         if (bytes >= 0) return bo_buffer_append(context, to, (const char *)points, (size_t)bytes);
     }
@@ -40,7 +40,8 @@ static size_t ascii_bytes(const char *text, size_t length)
     return at;
 }
 
-/* Bytes of the stretch that starts with at most one ASCII character, has no other one, and no inert character. */
+/* The length of the section that starts with at most one ASCII character and contains no other ASCII or inert
+ * character. */
 static size_t stretch_bytes(const char *text, size_t length)
 {
     size_t at = (unsigned char)*text < 128 ? 1 : 0;
@@ -53,7 +54,7 @@ static size_t stretch_bytes(const char *text, size_t length)
 }
 
 /* Composes or decomposes. No form changes ASCII, and ASCII characters are not joined to what precedes them, so that the
- * text may be divided before each of them. The same holds of inert characters. */
+ * text may be divided before each of them. This is also true for inert characters. */
 static bo_status change_form(bo_context *context, int form, const char *text, size_t length, bo_buffer *to)
 {
     for (size_t at = 0; at < length;) {
@@ -77,7 +78,7 @@ static bo_status change_form(bo_context *context, int form, const char *text, si
 static bo_status apply_form(bo_context *context, int form, const char *text, size_t length, bo_buffer *to, size_t *lead)
 {
     if (*lead > 0 &&
-        ascii_bytes(text, length) < length) { /* what the first characters become, and the first character */
+        ascii_bytes(text, length) < length) { /* the result of the first characters, and the first character */
         BO_TRY(change_form(context, form, text, *lead, to));
         *lead = to->length;
         to->length = 0;
@@ -90,7 +91,7 @@ static bo_status apply_form(bo_context *context, int form, const char *text, siz
 
 /* ---- character by character -------------------------------------------------------------------------------------- */
 
-enum { MAX_MAPPED = 16 }; /* bytes that a character may become */
+enum { MAX_MAPPED = 16 }; /* maximum bytes of the result of a character */
 
 static size_t copy_character(const char *text, size_t bytes, char *out)
 {
@@ -110,7 +111,7 @@ static size_t lower(uint32_t point, char *out)
     return (size_t)utf8proc_encode_char((utf8proc_int32_t)small, (utf8proc_uint8_t *)out);
 }
 
-/* The rules of SentencePiece's nmt: control characters are removed, other separators become blanks. */
+/* The rules of SentencePiece's nmt: control characters are removed, other separators become spaces. */
 static size_t nmt(const char *text, size_t bytes, uint32_t point, char *out)
 {
     if ((point >= 1 && point <= 8) || point == 0x0B || (point >= 0x0E && point <= 0x1F) || point == 0x7F ||
@@ -222,7 +223,7 @@ static bo_status prepend(bo_context *context, const bo_text_normalizer *step, co
     return bo_buffer_append(context, to, text, length);
 }
 
-/* All steps together make at most this many bytes of each byte. */
+/* All steps together produce at most this many bytes per byte. */
 enum { MAX_GROWTH = 256, SPARE_BYTES = 1 << 20 };
 
 static bo_status apply(bo_context *context, const bo_text_normalizer *step, bo_matcher *matcher, bo_normalizing *work,

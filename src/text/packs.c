@@ -29,7 +29,7 @@ struct bo_packs {
     uint64_t *firsts;
     size_t epochs, capacity;
 
-    /* Work memory: examples in their order, and the pack of each. */
+    /* Workspace: examples in their order, and the pack of each. */
     size_t *order, *numbers;
     bo_open_pack open[MAX_OPEN];
     size_t open_count;
@@ -37,7 +37,7 @@ struct bo_packs {
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* The fullest open pack that has space for both sides; with `need` {0, 0} the fullest of all. NULL: none. */
+/* The fullest open pack into which both sides fit; with `need` {0, 0} the fullest pack. NULL: none. */
 static bo_open_pack *fullest(bo_packs *packs, const size_t need[2])
 {
     bo_open_pack *best = NULL;
@@ -255,7 +255,7 @@ bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size
 
 /* ---- a pack in host memory --------------------------------------------------------------------------------------- */
 
-enum { REST = 64 }; /* tokens per sequence of padding, if there is space for that many */
+enum { REST = 64 }; /* tokens per padding sequence, if the capacity allows it */
 
 static bool is_pair(const bo_texts *texts)
 {

@@ -15,8 +15,8 @@ typedef struct bo_text_view {
 
 /** The settings of packs: examples of any length in rows of a fixed number of tokens, without padding to the longest.
  *
- * An epoch uses every example once, in a random order that depends on seed and epoch. Each example is put into the
- * fullest of a few open packs that have enough room on every side; then the packs are shuffled. A batch is `batch`
+ * An epoch uses every example once, in a random order that depends on seed and epoch. Each example is placed into the
+ * fullest open pack (of a few) with enough capacity on every side; then the packs are shuffled. A batch is `batch`
  * packs. It depends only on seed and step; the last batch of an epoch continues with packs of the next epoch.
  */
 typedef struct bo_packs_desc {
@@ -64,14 +64,13 @@ double bo_packs_occupancy(const bo_packs *packs);
 
 /** Returns the examples of one pack.
  *
- * An epoch is laid out when it is first used, and one epoch is kept at a time: the object must not be shared by
- * threads.
+ * An epoch is packed when it is first used, and one epoch is kept at a time: the object must not be shared by threads.
  *
  * @param context          the context
  * @param[in,out] packs    the packs
  * @param step             the step, from 0
  * @param index            the pack of the step
- * @param[out] examples    the examples; room for `max_examples` numbers
+ * @param[out] examples    the examples; capacity `max_examples`
  * @param[out] count       the number of examples
  * @return BO_OK or an error (see base.h)
  */
@@ -88,13 +87,13 @@ static inline bo_text_view bo_text_at(const bo_texts *texts, size_t example, siz
     return text;
 }
 
-/* One stream of rows. Invariants: lengths[0 … sequences - 1] sum to `rows`; those from `texts` on are padding. */
+/* One stream of rows. Invariants: lengths[0 … sequences - 1] sum to `rows`; sequences from `texts` on are padding. */
 typedef struct bo_packed_stream {
     size_t rows;
-    /* One entry per row. Positions count from 0 in each sequence; those of padding are all 0, because it may be longer
-     * than the number of positions. Row i of the reversed sequences is row reversal[i]. */
+    /* One entry per row. Positions count from 0 in each sequence; positions of padding are all 0, because padding may
+     * be longer than the number of positions. Row i of the reversed sequences is row reversal[i]. */
     int32_t *tokens, *positions, *reversal;
-    size_t *lengths; /* capacity most_sequences */
+    size_t *lengths; /* capacity max_sequences */
 } bo_packed_stream;
 
 typedef struct bo_text_pack {
@@ -105,7 +104,7 @@ typedef struct bo_text_pack {
     bo_packed_stream stream; /* the texts; for PAIR the targets: begin, y_1, y_2, … */
     bo_packed_stream source; /* for PAIR; otherwise no rows */
     int32_t *targets;        /* PAIR: rows, y_1, y_2, …, end; -1 where nothing is predicted */
-    int32_t *labels;         /* capacity most; -1: no label */
+    int32_t *labels;         /* capacity max_examples; -1: no label */
     int32_t begin;
 } bo_text_pack;
 

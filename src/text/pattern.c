@@ -7,14 +7,14 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* Contractions, words, numbers and other symbols, each with one preceding blank; then white space except the blank that
+/* Contractions, words, numbers and other symbols, each with one preceding space; then white space except the space that
  * belongs to the next word. */
 const char *const bo_gpt2_pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 enum {
     MAX_EXPRESSION = 1 << 16,
-    MAX_STEPS = 200000, /* backtracking limit per match, of which long texts may use more: */
+    MAX_STEPS = 200000, /* backtracking limit per match; longer texts have a higher limit: */
     STEPS_PER_BYTE = 64,
     MAX_HEAP = 1 << 16, /* KiB, without a JIT compiler for this CPU */
     STACK_FIRST = 1 << 15,
@@ -177,7 +177,7 @@ bo_status bo_scan_next(bo_context *context, bo_scan *scan, size_t *begin, size_t
             scan->from = scan->last = *end;
             return BO_OK;
         }
-        const size_t rest = scan->length - scan->from; /* an empty match where the last one ended */
+        const size_t rest = scan->length - scan->from; /* an empty match at the end of the previous one */
         scan->from += rest ? bo_utf8_length(scan->text + scan->from, rest) : 1;
     }
     *begin = *end = scan->length;
@@ -192,13 +192,13 @@ static bo_status append_within(bo_context *context, const bo_replacement *replac
                                size_t length)
 {
     if (to->length + length > replacement->max_bytes)
-        return bo_fail(context, BO_UNSUPPORTED, "replacing \"%.80s\" gives a text of more than %zu bytes",
+        return bo_fail(context, BO_UNSUPPORTED, "replacing \"%.80s\" produces a text of more than %zu bytes",
                        replacement->pattern->text, replacement->max_bytes);
     return bo_buffer_append(context, to, text, length);
 }
 
-/* Replaces the matches in valid text that begins at `offset` of the whole text. What replaces a match comes from the
- * last character of the match. */
+/* Replaces the matches in valid text that begins at `offset` of the whole text. The source of a replacement is the last
+ * character of the match. */
 static bo_status replace_valid(bo_context *context, const bo_replacement *replacement, const char *text, size_t length,
                                size_t offset, size_t lead, bo_buffer *to, size_t *new_lead)
 {

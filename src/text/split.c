@@ -18,7 +18,7 @@ typedef struct bo_cutting {
     bool matched; /* it is a match */
 } bo_cutting;
 
-/* The bytes of a part as letters, for the next steps. */
+/* The bytes of a part as byte-level symbols, for the next steps. */
 static bo_status write_byte_level(bo_encoder *encoder, size_t step, const char **text, size_t *length, size_t *lead)
 {
     bo_buffer *to = &encoder->byte_level[step];
@@ -45,7 +45,7 @@ static bo_status pass_on(bo_cutting *cutting, size_t begin, size_t end)
     return bo_split_text(cutting->encoder, cutting->step + 1, text, length, lead);
 }
 
-/* Passes the waiting part on; [begin, end) waits in its place. */
+/* Passes the pending part on; [begin, end) becomes the pending part. */
 static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, bool matched)
 {
     bo_status status = pass_on(cutting, cutting->begin, cutting->end);
@@ -56,7 +56,7 @@ static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, boo
     return status;
 }
 
-/* Processes the next stretch of the text: a match, which may be empty, or the text between two matches. */
+/* Processes the next section of the text: a match, which may be empty, or the text between two matches. */
 static bo_status add_piece(bo_cutting *cutting, bo_behavior behavior, size_t begin, size_t end, bool matched)
 {
     bool joins = false;
@@ -143,9 +143,9 @@ static bo_status cut(bo_cutting *cutting, const bo_splitter *splitter, size_t le
     }
 }
 
-/* ---- blanks ------------------------------------------------------------------------------------------------------ */
+/* ---- spaces ------------------------------------------------------------------------------------------------------ */
 
-/* The text with its blanks replaced and a prefix before it. */
+/* The text with its spaces replaced and a prefix before it. */
 static bo_status mark(bo_encoder *encoder, size_t step, const char **text, size_t *length, size_t *lead)
 {
     const bo_splitter *splitter = &encoder->tokenizer->splitters[step];

@@ -39,7 +39,7 @@ static size_t beginning(const bo_text_stream *stream, const char *stop)
     return 0;
 }
 
-/* Finds the stop text that is complete first, and of several the longest, so that the result does not depend on the
+/* Finds the stop text that is complete first, and the longest of several, so that the result does not depend on the
  * pieces. */
 static bool find_stop(const bo_text_stream *stream, size_t *at)
 {

@@ -86,7 +86,7 @@ static bo_status check_lengths(bo_context *context, const bo_encoding *encoding)
                    encoding->longer_tokens, more);
 }
 
-/* Appends the ids of text t, truncated if necessary, and its end. */
+/* Appends the ids of text t, truncated if necessary, and its end token. */
 static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, const int32_t *ids, size_t count)
 {
     bo_texts *texts = encoding->texts;

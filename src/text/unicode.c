@@ -1,4 +1,4 @@
-/* UTF-8: validation, white space, and the letters that represent bytes. */
+/* UTF-8: validation, white space, and the byte-level symbols. */
 #include "unicode.h"
 #include "unicode_tables.h"
 

@@ -20,7 +20,7 @@ static size_t last_bytes(const char *text, size_t length)
     return bytes;
 }
 
-/* The longest token with which the text starts; -1: none. Tokens that do not begin a word have a prefix. */
+/* The longest token at the start of the text; -1: none. Tokens that do not start a word have a prefix. */
 static bo_status find_longest(bo_encoder *encoder, const char *text, size_t length, bool begins, size_t *bytes,
                               int32_t *id)
 {

@@ -454,7 +454,7 @@ static void test_growing_texts(void **state)
         const bo_status status = bo_tokenizer_parse(f->context, "test", json, size, &tokenizer);
         free(json);
         if (decoders > 5)
-            assert_fails(f->context, BO_UNSUPPORTED, "test: replacing \"a\" gives a text of more than ", status);
+            assert_fails(f->context, BO_UNSUPPORTED, "test: replacing \"a\" produces a text of more than ", status);
         else
             assert_ok(f->context, status);
         bo_tokenizer_destroy(tokenizer);
