@@ -248,8 +248,8 @@ static bo_status decode_step(bo_decoding *decoding, const bo_decoder *decoder, c
 static bo_status decode_list(bo_decoding *decoding, const bo_tokens **out)
 {
     size_t now = 0;
-    bool fused =
-        false; /* the tokens have become one text: steps for its start and end do not apply to a piece inside it */
+    /* the tokens have become one text: steps for its start and end do not apply to a piece inside it */
+    bool fused = false;
     const bo_tokenizer *tokenizer = decoding->tokenizer;
     for (size_t i = 0; i < tokenizer->decoder_count; ++i) {
         const bo_decoder *decoder = &tokenizer->decoders[i];

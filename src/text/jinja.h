@@ -226,8 +226,8 @@ bo_status bo_jinja_parse_target(bo_jinja_parser *parser, bool namespaces, bo_jin
 /* ---- rendering --------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_jinja_render_desc {
-    const bo_json
-        *variables; /* an object; its members are variables of the template. Their texts are marked, except roles */
+    /* an object; its members are variables of the template. Their texts are marked, except roles */
+    const bo_json *variables;
     const bo_json *trusted; /* the same, but not marked: special tokens; NULL: none */
     int64_t time;           /* seconds since 1970, for strftime_now() */
     uint64_t max_work;      /* 0: BO_JINJA_WORK */

@@ -96,7 +96,7 @@ static void errors_have_status_and_message(const bochner::context &context)
     REQUIRE(status_of([&] {
                 context.call(bo_features_load, bochner::source::file("no such file"), bochner::out(kept));
             }) == BO_IO);
-    REQUIRE(kept.get() == before); /* after a failure an owner has what it had */
+    REQUIRE(kept.get() == before); /* after a failure an owner is unchanged */
     bo_context_desc unknown{};
     unknown.isa = "none of them";
     REQUIRE(status_of([&] { bochner::context fails(unknown); }) == BO_UNSUPPORTED);

@@ -91,7 +91,7 @@ static void test_cgroup_limits(void **state)
     assert_int_equal(bo_cgroup_limit(root), SIZE_MAX);
 }
 
-/* A limit of the address space counts at once, less what is mapped already. */
+/* A limit of the address space is effective immediately, minus the memory that is already mapped. */
 static void test_address_space_limit(void **state)
 {
     (void)state;

@@ -232,7 +232,7 @@ static void what_is_saved_comes_back(void **state)
                  bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "nodirectory/a.npy")}));
 }
 
-/* Like snprintf: the text is truncated, and the length is that of the whole. */
+/* Like snprintf: the text is truncated, and the length is the full length. */
 static void shape_as_text(void **state)
 {
     (void)state;

@@ -38,7 +38,7 @@ static void expect(test_directory *directory, const char *path, bo_format format
     free(all);
 }
 
-/* Opening or reading fails with these words. */
+/* Opening or reading fails with this message. */
 static void refuse(test_directory *directory, const char *path, bo_format format, bo_status expected,
                    const char *message)
 {
@@ -194,7 +194,7 @@ static void foreign_formats(void **state)
     /* the advice is a command to paste: the name of the file must not change it */
     refuse(f, test_write(f, "a $(b).db", "SQLite format 3\0\x10\0", 18), BO_FORMAT_AUTO, BO_UNSUPPORTED,
            "sqlite3 -header -csv FILE \"SELECT");
-    /* words that look like signatures */
+    /* text that looks like a signature */
     static const char *const texts[] = {"ORC,BZh\n1,2\n", "GIF89a,PAR1\n1,2\n", "[a],b\n1,2\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         bo_reader *reader;

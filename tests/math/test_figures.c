@@ -21,7 +21,7 @@ static bo_metrics *create(bo_context *context, bo_metrics_desc desc)
 
 enum { MAX_CLASSES = 4 };
 
-/* Adds a row whose predicted class is the most probable one. */
+/* Adds a row whose predicted class is the most probable class. */
 static void add(bo_context *context, bo_metrics *metrics, size_t truth, const double *p)
 {
     int best = 0;

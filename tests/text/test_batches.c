@@ -143,8 +143,8 @@ static void test_parts(void **state)
     close_setting(&s);
 }
 
-/* With lanes, a sequence continues that of the step before until its epoch ends; an epoch uses no token twice; parts
- * are those of the whole. */
+/* With lanes, a sequence continues the sequence of the previous step until its epoch ends; an epoch uses no token
+ * twice; parts agree with the whole. */
 static void test_lanes(void **state)
 {
     enum { LENGTH = 1003, CONTEXT = 8, BATCH = 6, EPOCHS = 3 };
@@ -193,7 +193,7 @@ static void test_documents(void **state)
         size_t lengths[BATCH * CONTEXT], runs = BATCH * CONTEXT, row = 0;
         assert_ok(s.context,
                   bo_batches_fill(s.context, &desc, step, 0, BATCH, tokens, targets, positions, lengths, &runs));
-        for (size_t r = 0; r < runs; r++) { /* each document is one letter here */
+        for (size_t r = 0; r < runs; r++) { /* each document is one character */
             assert_true(row / CONTEXT == (row + lengths[r] - 1) / CONTEXT);
             for (size_t i = 0; i < lengths[r]; i++, row++) {
                 assert_int_equal(positions[row], i);
@@ -216,7 +216,7 @@ static void test_documents(void **state)
 
 /* ---- invalid input ----------------------------------------------------------------------------------------------- */
 
-/* A lane begins anew where a document starts exactly at its window. */
+/* A lane starts again where a document starts exactly at its window. */
 static void test_lanes_of_documents(void **state)
 {
     enum { CONTEXT = 5, DOCUMENTS = 30 };

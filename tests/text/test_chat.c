@@ -126,7 +126,7 @@ static void test_published(void **state)
 
 /* ---- the language ------------------------------------------------------------------------------------------------ */
 
-/* Expected texts are those of jinja2 3.1.6 with trim_blocks and lstrip_blocks. */
+/* Expected texts come from jinja2 3.1.6 with trim_blocks and lstrip_blocks. */
 static void test_language(void **state)
 {
     static const char *const cases[][3] = {
@@ -331,7 +331,7 @@ static void test_many_variables(void **state)
     free(text);
 }
 
-/* Names that share a place of the hash table are charged: each is found after the others. */
+/* Names with colliding hashes are charged: each is found after the others. */
 static void test_colliding_names(void **state)
 {
     enum { NAMES = 3000, PLACES = 4096 };

@@ -52,7 +52,7 @@ static void test_files(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* Every way to read gives the same bytes: any start, any count. */
+/* Every read gives the same bytes, for any start and any count. */
 static void test_reading(void **state)
 {
     test_directory *f = *state;
@@ -126,7 +126,7 @@ static void test_encoding(void **state)
     bo_tokenizer_desc learned = {.vocab = 400};
     char *text = malloc(BYTES);
     size_t length = test_prose(9, text, BYTES), half = length / 2;
-    /* so that cuts are in runs of blanks */
+    /* so that cuts are in runs of spaces */
     for (size_t i = half; i < length; i++) text[i] = "the\n\n\n\n\n\n\n\n"[i % 11];
     memcpy(text + half, "<SEP>", 5);
     const char *path = test_write(f, "t.txt", text, length);
@@ -159,7 +159,7 @@ static void test_encoding(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* The byte counts of parts add up to that of the whole. */
+/* The byte counts of parts add up to the byte count of the whole. */
 static void test_bytes_of_parts(void **state)
 {
     test_directory *f = *state;

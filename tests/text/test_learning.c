@@ -22,7 +22,7 @@ static size_t occurrences(const plain *p, int32_t left, int32_t right)
     return count;
 }
 
-/* The most frequent pair; of equal ones the smallest. */
+/* The most frequent pair; among equals the smallest. */
 static size_t best_pair(const plain *p, int32_t pair[2])
 {
     size_t best = 0;
@@ -63,7 +63,7 @@ static void test_definition(void **state)
     for (int i = 0; i < 256; i++) byte_ids[i] = 300 - i; /* the numbering is arbitrary */
     assert_ok(f->context, bo_tally_create(f->context, &tally));
     for (size_t w = 0; w < WORDS; w++) {
-        size_t length = 1 + bo_rng_below(&rng, w % 9 ? 8 : MAX_LENGTH - 2); /* few letters: many ties and overlaps */
+        size_t length = 1 + bo_rng_below(&rng, w % 9 ? 8 : MAX_LENGTH - 2); /* few symbols: many ties and overlaps */
         for (size_t i = 0; i < length; i++) texts[w][i] = "aabc"[bo_rng_below(&rng, 4)];
         assert_ok(f->context, bo_tally_add(f->context, &tally, texts[w], length, 1 + w % 3));
     }

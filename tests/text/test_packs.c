@@ -314,7 +314,7 @@ static void test_packed(void **state)
     }
 }
 
-/* The padding of a pack is split into sequences if there is space for them, in the same way in both streams. */
+/* The padding of a pack is split into sequences if they fit, in the same way in both streams. */
 static void test_rest(void **state)
 {
     enum { COUNT = 40, MAX_EXAMPLES = 6 };

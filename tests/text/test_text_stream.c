@@ -1,5 +1,5 @@
-/* Text that grows while it is generated: for every division of a text into pieces, what is ready is complete, is never
- * taken back, ends before the first stop text, and nothing is held back without a reason. */
+/* Text that grows while it is generated: for every division of a text into pieces, the ready bytes are complete, never
+ * change, and end before the first stop text, and no byte is pending without a reason. */
 #include "base/counting.h"
 #include "text/text_stream.h"
 
@@ -10,7 +10,7 @@ typedef struct example {
     const char *expected;
 } example;
 
-/* The stop text that is complete first ends the text, whatever the pieces are. */
+/* The stop text that is complete first ends the text, for all pieces. */
 static const example examples[] = {
     {"", {NULL}, ""},
     {"plain text", {NULL}, "plain text"},
@@ -74,7 +74,7 @@ static void check(bo_context *context, const example *e, uint64_t borders, bool 
         if (!stopped) {
             const size_t pending = expected_pending(e->text, at, e->stops, stops);
             if (stream.length - stream.ready != pending)
-                fail_msg("'%s' to byte %zu: %zu bytes are held back, expected %zu", e->text, at,
+                fail_msg("'%s' to byte %zu: %zu bytes are pending, expected %zu", e->text, at,
                          stream.length - stream.ready, pending);
         } else {
             assert_int_equal(stream.ready, stream.length);
@@ -85,7 +85,7 @@ static void check(bo_context *context, const example *e, uint64_t borders, bool 
             bo_text_stream_drop(&stream);
             assert_int_equal(stream.ready, 0);
         }
-        /* what is ready never changes afterwards */
+        /* ready bytes never change afterwards */
         const size_t fixed = drops ? count : stream.ready;
         if (fixed > strlen(e->expected) || memcmp(drops ? received : stream.text, e->expected, fixed) != 0)
             fail_msg("'%s' with borders %llx: '%.*s' is ready after byte %zu", e->text, (unsigned long long)borders,

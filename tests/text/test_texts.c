@@ -231,8 +231,8 @@ static void test_parts(void **state)
 
 /* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
-/* The ids of every text are those of the text alone, for one and three threads. The tokenizer is trained on the texts
- * only: "zq" occurs only in labels and is not a token. */
+/* The ids of every text equal the ids of the text alone, for one and three threads. The tokenizer is trained on the
+ * texts only: "zq" occurs only in labels and is not a token. */
 static void test_learned(void **state)
 {
     enum { LINES = 1500 };

@@ -23,7 +23,7 @@ static void test_bytes(void **state)
     bo_ids ids = test_encode(f->context, bytes, every, sizeof every);
     for (int i = 0; i < 256; i++) assert_int_equal(ids.items[i], i);
     bo_ids_free(&ids);
-    /* Saved as a tokenizer.json of 256 letters, and recognized when loaded. */
+    /* Saved as a tokenizer.json of 256 byte-level symbols, and recognized when loaded. */
     const char *path = test_path(f, "tokenizer.json");
     assert_ok(f->context, bo_tokenizer_save(f->context, bytes, &(bo_sink){.path = path}));
     assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = path}, &read));

@@ -1,4 +1,4 @@
-/* Tokenizers of all kinds: ids and decoded texts are those of the package `tokenizers`. The cases are printed by
+/* Tokenizers of all kinds: ids and decoded texts agree with the package `tokenizers`. The cases are printed by
  * tests/peers/test_tokenizers.py --write. */
 #include <stdlib.h>
 #include "texts.h"
@@ -79,7 +79,7 @@ static void test_nul(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* Long words take n log n time, also where a pattern backtracks or the text is one word. */
+/* Long words take n log n time, even if a pattern backtracks or the text is one word. */
 static void test_long_words(void **state)
 {
     test_directory *f = *state;
@@ -124,7 +124,7 @@ static void test_special(void **state)
     assert_false(bo_tokenizer_is_special(NULL, 0));
 }
 
-/* Without a decoder, tokens are separated by blanks. */
+/* Without a decoder, tokens are separated by spaces. */
 static void test_no_decoder(void **state)
 {
     test_directory *f = *state;
