@@ -77,7 +77,7 @@ static bo_status translate(translate_job *job, const bo_texts *texts, bo_ids *id
     for (size_t i = 0; i < count && status == BO_OK; i++) {
         bo_text source;
         bo_texts_get(texts, i, 0, &source);
-        const made one = {.ids = &ids[i], .score = scores[i], .source = source.words, .source_bytes = source.bytes};
+        const made one = {.ids = &ids[i], .score = scores[i], .source = source.text, .source_bytes = source.bytes};
         status = print(job, &one);
     }
     return status;

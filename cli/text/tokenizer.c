@@ -97,7 +97,7 @@ static int train_on_files(tokenizer_job *job)
                                                                   : NULL,
                                     .special_count = o->special.count,
                                     .pattern = o->pattern,
-                                    .least = o->min_frequency};
+                                    .min_count = o->min_frequency};
     const double start = cli_now();
     int status = failed(job, bo_tokenizer_train(context, &desc, paths, files, &job->tokenizer));
     if (status != CLI_DONE) return status;

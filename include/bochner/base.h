@@ -40,7 +40,8 @@
  * nothing; the message names the function and the argument, as in "bo_machine_fit: argument 'samples' is NULL". If the
  * context is NULL, there is no message. The functions that record a graph return 0 and leave the error to
  * bo_graph_compile(). All other functions do nothing and return 0, false or NULL (a double: NAN; an id, a label or a
- * file descriptor: -1; bo_context_error(): ""). Required pointers inside a descriptor are refused likewise.
+ * file descriptor: -1; bo_context_error(): ""). A NULL in place of a required pointer inside a descriptor is refused in
+ * the same way.
  *
  * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
  * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions
@@ -54,8 +55,8 @@
  * they must outlive the object.
  *
  * **Threads.** A context may be used by one thread at a time. It owns a pool of threads, an error message, a log
- * function and the compute kernels chosen for this CPU. Functions that take a const object may run in several threads
- * at once, each with its own context. A function that takes an object without const needs exclusive access to it. Apart
+ * function and the compute kernels chosen for this CPU. Functions with a const object may run concurrently in several
+ * threads, each with its own context. A function that takes an object without const needs exclusive access to it. Apart
  * from contexts and objects, the library has one piece of state: each thread of a pool stores the context whose task it
  * is running.
  *
@@ -161,10 +162,10 @@ typedef void (*bo_log_fn)(void *user, bo_log_level level, const char *message);
  */
 typedef bool (*bo_progress_fn)(void *user, const char *what, double done, double total);
 
-/** An allocator for objects and work space: for all memory that grows with the data.
+/** An allocator for objects and workspaces: all memory that grows with the data.
  *
- * Both functions may be called from several threads at once. Trees of JSON while a header or a schema is
- * read or written, PCRE2 and utf8proc in tokenizers allocate outside of it.
+ * Both functions may be called concurrently from several threads. Temporary JSON trees of headers and schemas, and
+ * PCRE2 and utf8proc in tokenizers, do not use it.
  */
 typedef struct bo_allocator {
     void *(*allocate)(void *user, size_t bytes); /**< returns memory aligned to 64 bytes, or NULL */
@@ -190,7 +191,7 @@ typedef struct bo_context_desc {
     bo_log_fn log;           /**< receives log messages; NULL: no log */
     bo_progress_fn progress; /**< receives progress; NULL: none */
     void *user;              /**< passed to `log` and `progress` */
-    bo_allocator allocator;  /**< the allocator (default: that of the C library, if `allocate` is NULL) */
+    bo_allocator allocator;  /**< the allocator (default, if `allocate` is NULL: the C library) */
     const char *trace;       /**< path of a trace file (see bo_context_info); NULL: $BOCHNER_TRACE, or else no trace */
     /** The precision of products (default: FLOAT32). Graphs, models and attention that are created with this context
      * compute in it. Kernel machines, decompositions and calibrations always compute in float32 or float64. */
@@ -200,7 +201,7 @@ typedef struct bo_context_desc {
 
 /** Creates a context.
  *
- * There is no error message if this function fails, because there is no context to hold it.
+ * There is no error message if this function fails, because there is no context to store it.
  *
  * @param desc       the settings, or NULL for the defaults
  * @param[out] out   the new context; release it with bo_context_destroy()
@@ -245,7 +246,7 @@ typedef struct bo_source {
      * ends the call with the same status. */
     bo_status (*read)(void *user, void *to, size_t capacity, size_t *count);
     void *user;           /**< passed to `read` */
-    const char *name;     /**< what messages call memory and callbacks (default: "memory" or "stream") */
+    const char *name;     /**< the name of memory or a callback in messages (default: "memory" or "stream") */
     uint64_t reserved[4]; /**< must be zero */
 } bo_source;
 
@@ -255,24 +256,24 @@ typedef struct bo_source {
  *     bo_machine_save(context, machine, NULL, &(bo_sink){.bytes = &image, .size = &length});
  */
 typedef struct bo_sink {
-    /** A file, which is written under a temporary name, flushed and renamed, so that a crash never leaves a part of it;
-     * where the documentation of a function says so, a directory. */
+    /** A file, which is written under a temporary name, flushed and renamed, so that a crash never leaves a partial
+     * file; where the documentation of a function says so, a directory. */
     const char *path;
     /** Receives memory, released with bo_free(); NULL after a failure. The bytes are followed by a NUL, so that text is
      * a string. */
     void **bytes;
     size_t *size; /**< receives the number of bytes; required with `bytes` */
-    /** Takes the next bytes, in order. An error ends the call with the same status; the bytes so far are then
-     * useless. */
+    /** Receives the next bytes, in order. An error ends the call with the same status; the bytes written so far are
+     * then invalid. */
     bo_status (*write)(void *user, const void *from, size_t count);
     void *user;           /**< passed to `write` */
-    const char *name;     /**< what messages call memory and callbacks (default: "memory" or "stream") */
+    const char *name;     /**< the name of memory or a callback in messages (default: "memory" or "stream") */
     uint64_t reserved[4]; /**< must be zero */
 } bo_sink;
 
 /* ==== Advanced ==================================================================================================== */
 
-/** What a context computes with. Allocated by the library. Later versions may add members at the end. */
+/** The compute settings of a context. Allocated by the library. Later versions may add members at the end. */
 typedef struct bo_context_info {
     int threads;     /**< the number of threads, including the calling one */
     const char *isa; /**< instruction set: "amx", "avx512bf16", "avx512", "avx2", "neon" or "ref"; static memory */
@@ -289,24 +290,24 @@ typedef struct bo_context_info {
     const char *trace;
 } bo_context_info;
 
-/** Describes what a context computes with.
+/** Describes the compute settings of a context.
  *
  * @param context   the context
- * @return the facts, owned by the context; `device` changes when the context uses another device
+ * @return the description, owned by the context; `device` changes when the context uses another device
  */
 BO_API const bo_context_info *bo_context_describe(const bo_context *context);
 
-/** An amount of memory, and what limits it. */
+/** An amount of memory, and the source of the limit. */
 typedef struct bo_memory_bound {
     size_t bytes;       /**< number of bytes; SIZE_MAX: no limit is known */
-    const char *source; /**< what sets the limit, such as "physical memory"; static memory */
+    const char *source; /**< the source of the limit, such as "physical memory"; static memory */
 } bo_memory_bound;
 
-/** Queries the memory that objects of a context can use: that of the process, or the free memory of its GPU.
+/** Queries the memory that objects of a context can use: the memory of the process, or the free memory of its GPU.
  *
  * The memory of the process is the smallest of the physical memory, the memory limits of the cgroup of the process and
- * of the groups that contain it, and what the limits of address space and data (`ulimit -v`, `ulimit -d`) leave beside
- * the memory that the process has mapped already. Memory that other processes use is not subtracted.
+ * of the groups that contain it, and the remainder of the address-space and data limits (`ulimit -v`, `ulimit -d`)
+ * after the memory that the process has already mapped. Memory that other processes use is not subtracted.
  *
  * @param context    the context; NULL: the memory of the process
  * @param[out] out   the limit; `source` is "physical memory", "cgroup memory limit", "address-space limit (ulimit -v)",
@@ -357,7 +358,7 @@ typedef void (*bo_range_fn)(void *user, size_t begin, size_t end);
  * @param context   the context
  * @param count     the number of indices
  * @param grain     the length of a range; 0 means 1
- * @param range     the function to call, from several threads at once
+ * @param range     the function to call, concurrently from several threads
  * @param user      passed to `range`; may be NULL
  */
 BO_API void bo_context_parallel(bo_context *context, size_t count, size_t grain, bo_range_fn range, void *user);

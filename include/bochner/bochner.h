@@ -17,7 +17,7 @@
  * Basis:
  *
  * - base.h: rules of the API, version, status, context
- * - names.h: names of the values of enumerations
+ * - names.h: names of enumeration values
  * - json.h: numbers and strings as JSON text
  *
  * Tables and kernel machines:
@@ -26,21 +26,21 @@
  * - features.h: feature maps: random features of kernels
  * - machines.h: kernel machines: regression and classification on features
  * - embedding.h: principal components of features, kernel PCA
- * - drift.h: two-sample tests: whether two tables have the same distribution
+ * - drift.h: two-sample tests for distribution drift between tables
  * - explain.h: explanations of kernel machines: importance of columns, curves, contributions
  * - metrics.h: the quality of predictions
  *
- * Attention and models of text:
+ * Attention and text models:
  *
  * - attention.h: softmax attention, linear attention, recurrent memories
  * - text.h: tokenizers, corpora, labeled texts and pairs of texts, BLEU
  * - chat.h: chat templates
  * - model.h: models: create, load, save, evaluate
- * - generate.h: generation of text, sessions, samplers
+ * - generate.h: text generation, sessions, samplers
  * - tasks.h: classification and translation with a model
  * - lora.h: low-rank adapters of models
- * - inspect.h: what the heads of a language model compute, and what could replace them
- * - convert.h: conversion of models of other programs
+ * - inspect.h: analysis of the attention heads of a language model, and candidates to replace them
+ * - convert.h: conversion of models from other programs
  *
  * Training:
  *
@@ -51,14 +51,14 @@
  * - profile.h: shapes, memory and time per operation of a training step
  * - widths.h: transfer of learning rates across widths
  *
- * Custom networks, from models that are described to single operations. Each header needs only those below it:
+ * Custom networks, from model descriptions to single operations. Each header needs only the headers below it:
  *
  * - network.h: models described as lists of layers, on arrays, images, sequences or graphs
- * - blocks.h: the block of a model: the choices for its parts, or a custom layer
+ * - blocks.h: the block of a model: its components, or a custom layer
  * - layers.h: layers: functions that record operations and declare their weights
- * - graph.h: weights, recording and running: computations with gradients
+ * - graph.h: weights, and computations with gradients: recording and running
  * - operations.h: the operations that a graph can record, and their attributes
- * - kinds.h: the enumerations that all of these share
+ * - kinds.h: enumerations that these headers share
  */
 #ifndef BOCHNER_H
 #define BOCHNER_H

@@ -1,5 +1,5 @@
 /** @file
- * C++17 over the C headers: owners of objects, exceptions, spans, sources and sinks. Header only.
+ * A header-only C++17 wrapper of the C headers: owners of objects, exceptions, spans, sources and sinks.
  *
  *     #include <bochner/bochner.hpp>
  *
@@ -11,14 +11,14 @@
  *     std::vector<float> z = phi(rows);                          // throws bochner::error
  *
  * Every function of the C headers that takes a context and returns a status can be called through a context, which
- * throws what the function reports. Owners convert to the pointers that functions take, and bochner::out() receives a
+ * throws an exception for its error. Owners convert to the pointers that functions take, and bochner::out() receives a
  * new object:
  *
  *     bochner::owner<bo_tokenizer> tokenizer;
  *     context.call(bo_tokenizer_load, bochner::source::file("tokenizer.json"), bochner::out(tokenizer));
  *
- * **Errors.** bochner::error has the status and the message of the context. An exception that a callback of the caller
- * throws (a source, a sink, progress) ends the call of the library and leaves context::call() unchanged.
+ * **Errors.** bochner::error has the status and the message of the context. An exception from a callback of the caller
+ * (a source, a sink, progress) ends the library call and is rethrown by context::call() unchanged.
  *
  * **Ownership.** An owner destroys its object; moving it leaves it empty. As in C, a context must be destroyed after
  * the objects that were created with it, and weights after their graphs and optimizers: declare them in this order.
@@ -51,7 +51,7 @@ namespace bochner {
 
 /* ---- spans and errors -------------------------------------------------------------------------------------------- */
 
-/** Elements of the caller: a pointer and their number. Made from an array, a vector or any container with data() and
+/** A non-owning span: a pointer and a size. Constructed from an array, a vector or any container with data() and
  * size(). */
 template <class T> class span {
   public:
@@ -200,7 +200,7 @@ BOCHNER_OWNED(weights, destroy);
 /* ---- sources and sinks ------------------------------------------------------------------------------------------- */
 
 namespace detail {
-/* Calls a function of the caller from C, where exceptions may not pass. */
+/* Calls a function of the caller from C code, which exceptions must not cross. */
 template <class F> bo_status guard(std::exception_ptr &failure, F function)
 {
     try {
@@ -290,7 +290,7 @@ class sink {
     {
         return function([&to](std::string_view bytes) { to.append(bytes); });
     }
-    /** A function that takes the next bytes. */
+    /** A function that receives the next bytes. */
     static sink function(writer write)
     {
         return sink(std::string(), std::move(write));
@@ -361,7 +361,7 @@ class context {
         return context_;
     }
 
-    /** Throws what a status reports: what a callback threw, or else an error with the message of the context. */
+    /** Throws for a status: the exception of a callback, if any, otherwise an error with the message of the context. */
     void check(bo_status status) const
     {
         if (const std::exception_ptr thrown = std::exchange(callbacks_->thrown, nullptr))
@@ -382,7 +382,7 @@ class context {
 
     /** Calls a function whose last parameter receives a new object, which it returns. */
     template <class T, class... P, class... A>
-    owner<T> make(bo_status (*function)(bo_context *, P...), A &&...arguments) const
+    owner<T> create(bo_status (*function)(bo_context *, P...), A &&...arguments) const
     {
         owner<T> made;
         call(function, std::forward<A>(arguments)..., out<T>(made));
@@ -431,10 +431,11 @@ class context {
 class features : public owner<bo_features> {
   public:
     features(const context &in, const bo_features_desc &desc)
-        : owner(in.make<bo_features>(bo_features_create, &desc)), context_(&in)
+        : owner(in.create<bo_features>(bo_features_create, &desc)), context_(&in)
     {
     }
-    features(const context &in, const source &from) : owner(in.make<bo_features>(bo_features_load, from)), context_(&in)
+    features(const context &in, const source &from)
+        : owner(in.create<bo_features>(bo_features_load, from)), context_(&in)
     {
     }
     const bo_features_desc &describe() const noexcept
@@ -467,7 +468,7 @@ class features : public owner<bo_features> {
 /** A set of weights. The context must outlive it. */
 class weights : public owner<bo_weights> {
   public:
-    explicit weights(const context &in) : owner(in.make<bo_weights>(bo_weights_create)), context_(&in)
+    explicit weights(const context &in) : owner(in.create<bo_weights>(bo_weights_create)), context_(&in)
     {
     }
     const bo_weights_facts &describe() const noexcept
@@ -499,7 +500,7 @@ class weights : public owner<bo_weights> {
  * weights must outlive it. */
 class graph : public owner<bo_graph> {
   public:
-    graph(const context &in, const weights &of) : owner(in.make<bo_graph>(bo_graph_create, of)), context_(&in)
+    graph(const context &in, const weights &of) : owner(in.create<bo_graph>(bo_graph_create, of)), context_(&in)
     {
     }
     void compile(const bo_graph_compile_desc &desc = {}) const

@@ -9,11 +9,11 @@
  *     bo_chat_template_destroy(chat);
  *
  * A template is written in a subset of Jinja2 and renders the same text as `apply_chat_template` of Hugging Face's
- * `transformers`. docs/reference/chat-templates.md lists the subset. Anything outside of it is refused with
+ * `transformers`. docs/reference/chat-templates.md lists the subset. A construct outside the subset is refused with
  * BO_UNSUPPORTED; the message names the construct and its line.
  *
- * **Limits.** A template has at most 1 MiB. Rendering ends with an error if it takes more than 2^25 steps or more than
- * 256 MiB, so that a hostile template cannot exhaust the host.
+ * **Limits.** A template has at most 1 MiB. Rendering fails if it takes more than 2^25 steps or more than 256 MiB, so
+ * that a hostile template cannot exhaust the host.
  */
 #ifndef BOCHNER_CHAT_H
 #define BOCHNER_CHAT_H
@@ -42,15 +42,15 @@ typedef struct bo_chat_template_desc {
 /** Creates a template.
  *
  * The template of a directory is the file chat_template.jinja, or the member `chat_template` of tokenizer_config.json:
- * a string, or a list of {"name", "template"}. The special tokens (bos_token, eos_token, …) are those of
- * tokenizer_config.json and special_tokens_map.json. What the directory of an adapter lacks comes from its base. A
+ * a string, or a list of {"name", "template"}. The special tokens (bos_token, eos_token, …) come from
+ * tokenizer_config.json and special_tokens_map.json. The directory of an adapter takes missing files from its base. A
  * model in one .safetensors file (bo_model_save()) has these files in its metadata.
  *
  * @param context    the context
  * @param desc       the template
  * @param[out] out   the template; release it with bo_chat_template_destroy()
  * @return BO_OK; BO_IO if there is no template or a file cannot be read; BO_FORMAT if a file or the template is
- *     malformed; BO_UNSUPPORTED if the template uses a construct outside of the subset; BO_INVALID if `path` and `text`
+ *     malformed; BO_UNSUPPORTED if the template uses a construct outside the subset; BO_INVALID if `path` and `text`
  *     are both given
  */
 BO_API bo_status bo_chat_template_create(bo_context *context, const bo_chat_template_desc *desc,
@@ -71,9 +71,9 @@ typedef struct bo_chat_message {
 
 /** How to render a conversation. Zero means the default. */
 typedef struct bo_chat_options {
-    bool add_generation_prompt; /**< the text ends with the start of an answer, for the model to continue */
+    bool add_generation_prompt; /**< the text ends with the start of a reply, which the model continues */
     /** Further variables of the template: the text of a JSON object such as {"enable_thinking": false, "tools": […]};
-     * or NULL. `messages` is allowed if no messages are given otherwise: messages with more than a role and a
+     * or NULL. `messages` is allowed if no messages are passed: use it for messages with more fields than a role and a
      * content. */
     const char *variables;
     int64_t time; /**< the time of strftime_now(), in seconds since 1970 (default: now) */
@@ -94,17 +94,17 @@ typedef struct bo_chat_options {
  * @param[out] bytes   the number of bytes without the NUL
  * @return BO_OK; BO_INVALID if the template refuses the conversation (raise_exception(), a missing variable, a wrong
  *     type) or exceeds a limit; BO_FORMAT if a message is not UTF-8 or `variables` is not a JSON object; BO_UNSUPPORTED
- *     if it uses a construct outside of the subset. Messages contain the line of the template
+ *     if it uses a construct outside the subset. Error messages contain the line of the template
  */
 BO_API bo_status bo_chat_render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
                                 size_t count, const bo_chat_options *options, char **text, size_t *bytes);
 
 /** Renders a conversation and encodes it.
  *
- * The tokens are those of the text of bo_chat_render(), with one exception: a special token is recognized in the text
- * of the template only. Where its text comes from a message or another variable, such as a user who types "<|im_end|>",
- * it is encoded as plain text. Roles of letters, digits, "_" and "-" count as text of the template, and so do the
- * variables that are named as special tokens ("bos_token", "eos_token", …).
+ * The tokens encode the text of bo_chat_render(), with one exception: a special token is recognized only in the text of
+ * the template. If its text comes from a message or another variable, such as a user who types "<|im_end|>", it is
+ * encoded as plain text. Roles that consist of letters, digits, "_" and "-" count as text of the template, as do the
+ * variables with the names of special tokens ("bos_token", "eos_token", …).
  *
  * @param context       the context
  * @param chat          the template

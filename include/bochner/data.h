@@ -1,9 +1,10 @@
 /** @file
  * Tables and arrays from files or memory.
  *
- * Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated values, each also gzip-compressed, whole or
- * in blocks. A schema describes the meaning of each column; it is saved with the model. Arrays of any rank are read
- * from .npy. Splits and tables hold out rows for validation and test. Error messages name file, line and column.
+ * Reads CSV, NumPy .npy, libsvm text, IDX (MNIST) and whitespace-separated values, each optionally gzip-compressed, as
+ * a whole or in blocks. A schema describes the meaning of each column; it is saved with the model. Arrays of any rank
+ * are read from .npy. Splits and tables hold out rows for validation and test. Error messages name file, line and
+ * column.
  *
  *     bo_data_desc desc = {.path = "train.csv", .target = "price"};
  *     bo_data *data;
@@ -11,8 +12,7 @@
  *     bo_data_destroy(data);
  *
  * **Ownership.** The caller destroys or closes each object. A bo_data owns its schema. **Threads.** Schemas, data and
- * arrays are immutable and may be shared by threads; tables and readers have a position and need
- * exclusive access.
+ * arrays are immutable and may be shared by threads; tables and readers have a position and need exclusive access.
  */
 #ifndef BOCHNER_DATA_H
 #define BOCHNER_DATA_H
@@ -34,19 +34,19 @@ typedef enum bo_format {
     BO_FORMAT_NPY = 2,    /**< NumPy array */
     BO_FORMAT_LIBSVM = 3, /**< sparse text; the label is column 0, named "label"; indices start at 1 */
     BO_FORMAT_IDX = 4,    /**< binary format of MNIST */
-    BO_FORMAT_SPACED = 5  /**< values separated by blanks or tabs */
+    BO_FORMAT_SPACED = 5  /**< values separated by spaces or tabs */
 } bo_format;
 
 /** The kind of prediction. */
 typedef enum bo_task {
-    BO_TASK_AUTO = 0,          /**< decided by the target */
+    BO_TASK_AUTO = 0,          /**< determined from the target */
     BO_TASK_REGRESSION = 1,    /**< numbers */
     BO_TASK_CLASSIFICATION = 2 /**< classes */
 } bo_task;
 
 /** The replacement of missing values. */
 typedef enum bo_impute {
-    /** The mean of the column; a column that has missing values in the training data gets one more input, which is 1
+    /** The mean of the column. A column with missing values in the training data gets an indicator input, which is 1
      * where the value is missing. */
     BO_IMPUTE_AUTO = 0,
     BO_IMPUTE_NONE = 1,  /**< missing values are refused */
@@ -69,39 +69,39 @@ typedef struct bo_data_desc {
     /** The target column: a name or a 0-based index (negative: from the end); comma-separated for several regression
      * targets (default: the last column; libsvm: the label). Ignored with `labels`. */
     const char *target;
-    bool no_target; /**< there is no target: every column is an input */
+    bool no_target; /**< no target: every column is an input */
     /** The task (default: classification if the target is text, or has at most 20 distinct values that are all
      * integers, or comes from an IDX file; otherwise regression). */
     bo_task task;
-    /** Columns to encode one-hot, also if they are numbers: comma-separated names or indices. Other text columns are
-     * read as bo_column_use describes. NULL or "auto": no others; "none": text columns are refused. */
+    /** Columns to encode one-hot, even if they are numbers: comma-separated names or indices. Other text columns are
+     * encoded as bo_column_use describes. NULL or "auto": no additional columns; "none": text columns are refused. */
     const char *categorical;
     /** Columns to ignore: comma-separated names or indices. NULL: none. */
     const char *drop;
-    /** The only columns to use as inputs, also if they look like row numbers or names: comma-separated names or
-     * indices. NULL: all that are not dropped. */
+    /** The only columns to use as inputs, even if they look like row numbers or names: comma-separated names or
+     * indices. NULL: all columns that are not dropped. */
     const char *keep;
-    const char *weights; /**< a column of weights >= 0 of the rows (bo_data.weights), which is no input; or NULL */
-    const char *group;   /**< a column whose equal values are one group (bo_data.groups), which is no input; or NULL */
+    const char *weights; /**< a column of row weights >= 0 (bo_data.weights), which is not an input; or NULL */
+    const char *group; /**< a column whose equal values form a group (bo_data.groups), which is not an input; or NULL */
     /** Replacement of missing values (default: BO_IMPUTE_AUTO). Unless it is BO_IMPUTE_NONE, rows whose target is
-     * missing are left out with a warning. */
+     * missing are omitted with a warning. */
     bo_impute impute;
-    /** Rows whose target is missing are kept, with NAN as their target, and a schema that is fitted has no
-     * target-encoded columns. For predictions and other results in the order of the file. */
+    /** Rows whose target is missing are kept, with NAN as their target, and a fitted schema has no target-encoded
+     * columns. For predictions and other results in the order of the file. */
     bool keep_unlabeled;
     /** bo_schema_fit() only: medians are computed from a random sample of this many rows (default: all rows).
      * Categories, classes and means are always computed from the whole table. */
     size_t sample_rows;
-    uint64_t seed; /**< seed of that sample */
-    /** bo_data_load() and bo_table_load(): keep libsvm text sparse, if fewer than a quarter of its numbers are not 0
+    uint64_t seed; /**< seed of the sample */
+    /** bo_data_load() and bo_table_load(): keep libsvm text sparse, if fewer than a quarter of its numbers are nonzero
      * and there are no categories and no imputation; otherwise it is read as dense rows. */
     bool sparse;
-    /** A schema that is fitted has no origins: x are the numbers themselves. For methods that depend on their zero. */
+    /** A fitted schema has no origins: x contains the original numbers. For methods that depend on their zero. */
     bool no_origin;
     uint64_t reserved[4]; /**< must be zero */
 } bo_data_desc;
 
-/** Rows of which most numbers are 0: compressed sparse rows. */
+/** Sparse rows in the CSR format (compressed sparse rows). */
 typedef struct bo_sparse {
     size_t rows;            /**< number of rows */
     size_t dim;             /**< number of columns */
@@ -112,7 +112,8 @@ typedef struct bo_sparse {
 
 /** A table in memory.
  *
- * Numbers far from 0, such as Unix times, are differences from the origin of their column (bo_schema_info.origins).
+ * Numbers far from 0, such as Unix times, are stored as differences from the origin of their column
+ * (bo_schema_info.origins).
  *
  * Allocated by the library and read-only for callers. Later versions may add members at the end.
  */
@@ -157,47 +158,47 @@ BO_API void bo_data_destroy(bo_data *data);
  */
 BO_API void bo_schema_destroy(bo_schema *schema);
 
-/** What a column of a file is used for. */
+/** The use of a column of a file. */
 typedef enum bo_column_use {
     BO_USE_NUMBER = 0,  /**< an input: a number */
     BO_USE_BOOLEAN = 1, /**< an input that is 0 or 1: true and false, yes and no, t and f, y and n */
     /** Inputs: year, day of the year, weekday (1 Monday to 7 Sunday) and, if there are times, hour. Dates are written
-     * as 2024-01-31, 31.01.2024 or 31/01/2024, or as 01/31/2024 if the column allows no other reading. */
+     * as 2024-01-31, 31.01.2024 or 31/01/2024, or as 01/31/2024 if the column allows no other interpretation. */
     BO_USE_DATE = 2,
-    /** One input per value of a text column: 1 where it has this value. For text columns of at most 32 different
-     * values, so that a column of text does not outweigh the others in distances between rows. */
+    /** One input per value of a text column: 1 where it has this value. For text columns with at most 32 distinct
+     * values, so that a text column does not outweigh the other columns in distances between rows. */
     BO_USE_ONE_HOT = 3,
     /** Inputs: the mean of each target over the rows of the same value, adjusted linearly for the other columns; for
-     * classes their frequencies, one input for two classes. For text columns of more than 32 different values. The mean
-     * is shrunk toward the mean of all rows, more so the less the values differ; unknown values have the mean of all
-     * rows. The code of a training row is computed from four fifths of the rows, to which it does not belong, so that
+     * classes their frequencies, one input for two classes. For text columns with more than 32 distinct values. The
+     * mean is shrunk toward the mean of all rows, the more the less the values differ; unknown values have the mean of
+     * all rows. The code of a training row is computed from the four fifths of the rows that do not include it, so that
      * it does not contain its own target. */
     BO_USE_ENCODED = 4,
     BO_USE_TARGET = 5,  /**< the target */
     BO_USE_WEIGHTS = 6, /**< bo_data_desc.weights */
     BO_USE_GROUP = 7,   /**< bo_data_desc.group */
-    BO_USE_NOTHING = 8  /**< left out */
+    BO_USE_NOTHING = 8  /**< omitted */
 } bo_column_use;
 
-/** Why a column is left out. */
+/** The reason why a column is omitted. */
 typedef enum bo_omission {
-    BO_OMIT_REQUESTED = 0, /**< bo_data_desc.drop or bo_data_desc.keep, or the label of libsvm text beside `labels` */
-    /** Row numbers: all different, consecutive integers, in a table of at least 20 rows; or a column named id (or _id
-     * at the end) of which all values are different; or a column without a name, or named index or "Unnamed: 0", of
-     * different integers from 0, such as the index of a pandas frame after a split. */
+    BO_OMIT_REQUESTED = 0, /**< bo_data_desc.drop or .keep, or the label of libsvm text if `labels` is used */
+    /** Row numbers: distinct, consecutive integers, in a table of at least 20 rows; or a column named id (or with the
+     * suffix _id) with distinct values; or a column without a name, or named index or "Unnamed: 0", with distinct
+     * integers from 0, such as the index of a pandas DataFrame after a split. */
     BO_OMIT_NUMBERED = 1,
-    BO_OMIT_UNIQUE = 2,    /**< text such as names: more than 16 different values, and fewer than 2 rows per value */
+    BO_OMIT_UNIQUE = 2,    /**< text such as names: more than 16 distinct values, and fewer than 2 rows per value */
     BO_OMIT_EMPTY = 3,     /**< all values are missing */
-    BO_OMIT_UNTARGETED = 4 /**< text of more than 32 different values, and there is no target to encode it with */
+    BO_OMIT_UNTARGETED = 4 /**< text with more than 32 distinct values, without a target for target encoding */
 } bo_omission;
 
 /** A column of the file that a schema was fitted on. */
 typedef struct bo_schema_column_info {
     const char *name;     /**< the name, owned by the schema; NULL: the file has no names */
-    bo_column_use use;    /**< what it is used for */
-    size_t first;         /**< the first column of x that comes from it */
-    size_t inputs;        /**< the number of columns of x that come from it, including the one for missing values */
-    size_t values;        /**< the number of different values of a text column */
+    bo_column_use use;    /**< its use */
+    size_t first;         /**< its first column of x */
+    size_t inputs;        /**< its number of columns of x, including the indicator of missing values */
+    size_t values;        /**< the number of distinct values of a text column */
     size_t missing;       /**< the number of missing values in the training data */
     bo_omission why;      /**< with BO_USE_NOTHING: the reason */
     uint64_t reserved[4]; /**< zero */
@@ -210,25 +211,25 @@ typedef struct bo_schema_info {
     size_t classes; /**< number of classes; 0: regression */
     size_t columns; /**< number of columns of the file that the schema was fitted on (bo_schema_column()) */
     size_t rows;    /**< number of rows that the schema was fitted on */
-    /** Number of rows that were left out because their target is missing; 0 for a schema of a model file. */
+    /** Number of rows that were omitted because their target is missing; 0 for a schema of a model file. */
     size_t unlabeled;
     /** Names of the columns of x, such as "rooms", "town=Rye", "sold: year" or "rooms: missing"; followed by NULL. */
     const char *const *input_names;
     const char *const *target_names; /**< names of the columns of y, NULL for one without a name; followed by NULL */
-    const char *const *class_names;  /**< labels of the classes as they are written in the table; followed by NULL */
+    const char *const *class_names;  /**< original labels of the classes in the table; followed by NULL */
     /** Origins of the columns of x: numbers of the file are read as differences from them. NULL: all are 0.
      *
      * float32 has 24 bits, so that the Unix times 1.7e9 and 1.7e9 + 50 would become equal. Therefore a column of
      * numbers whose values other than 0 are farther from 0 than four times their range has an origin near them, which
-     * is subtracted in float64. A few values far from the rest, such as -1 for a missing one, do not count; columns of
+     * is subtracted in float64. A few values far from the rest, such as -1 for a missing value, are ignored; columns of
      * sparse rows that are mostly absent have no origin. Tables that are read with the schema have the same origins.
      * float64 holds integers up to 2^53. */
     const double *origins;
-    /** All inputs have the same unit, as IDX pixels and libsvm columns do. Such inputs should be scaled by a common
-     * factor rather than column by column. */
+    /** All inputs have the same unit, such as IDX pixels and libsvm columns. Such inputs should be scaled by a common
+     * factor rather than per column. */
     bool common_unit;
-    /** Tables with this schema can be read as sparse rows (bo_table_rows.sparse): libsvm text in which every column but
-     * the label is a number that is not imputed. */
+    /** Tables with this schema can be read as sparse rows (bo_table_rows.sparse): libsvm text in which every column
+     * except the label is a number without imputation. */
     bool sparse;
 } bo_schema_info;
 
@@ -250,30 +251,30 @@ BO_API bool bo_schema_column(const bo_schema *schema, size_t index, bo_schema_co
 
 /* ---- tables: one or several files as one, with rows held out ----------------------------------------------------- */
 
-/** The fractions of the rows that are held out. The other rows are for training. */
+/** The fractions of held-out rows. The remaining rows are for training. */
 typedef struct bo_split_desc {
     double valid;  /**< fraction for validation (default: 0) */
     double test;   /**< fraction for test (default: 0) */
-    uint64_t seed; /**< seed of the choice of rows */
-    /** Cross-validation: the rows are divided into this many folds, and `fold` is the test; 0: not used. `valid` and
-     * `test` must then be 0. */
+    uint64_t seed; /**< seed of the selection of rows */
+    /** Cross-validation: the rows are divided into this many folds, and `fold` is the test fold; 0: not used. `valid`
+     * and `test` must then be 0. */
     size_t folds;
-    size_t fold;          /**< the fold that is the test, below `folds` */
+    size_t fold;          /**< the test fold, below `folds` */
     uint64_t reserved[2]; /**< must be zero */
 } bo_split_desc;
 
 /** One or several files that are read as one table, with a split. */
 typedef struct bo_table_desc {
-    bo_data_desc data;        /**< how a file is read */
-    const char *const *paths; /**< files that are read one after the other; NULL: the table of `data` */
+    bo_data_desc data;        /**< the settings for reading a file */
+    const char *const *paths; /**< files that are read in order; NULL: the table of `data` */
     size_t files;             /**< number of paths */
     bo_split_desc split;      /**< the split, by row number over all files or by group (bo_split_row()) */
-    /** bo_table_open() only: the schema was fitted on other rows than those of the first file, for example on those of
+    /** bo_table_open() only: the schema was fitted on rows outside the first file, for example on the training rows of
      * a model. Missing targets and invalid dates are then reported, and target-encoded columns have no codes of
      * training rows. */
     bool other_rows;
     size_t rank; /**< bo_table_open() only: the rank of this process in a parallel job, below `ranks` */
-    /** bo_table_open() only: the number of ranks, each of which reads its share of the rows; 0 means 1 */
+    /** bo_table_open() only: the number of ranks, each of which reads its part of the rows; 0 means 1 */
     size_t ranks;
     uint64_t reserved[4]; /**< must be zero */
 } bo_table_desc;
@@ -311,8 +312,8 @@ typedef struct bo_array {
 
 /** Fits a schema to the first file of a table: uses of columns, categories, classes, imputation values, number of rows.
  *
- * Takes one pass, one more if a column has text after numbers, and two more if there are target-encoded columns. Rows
- * that are held out do not influence the codes of target-encoded columns.
+ * Takes one pass, one more if a column has text after numbers, and two more if there are target-encoded columns.
+ * Held-out rows do not influence the codes of target-encoded columns.
  *
  * @param context    the context
  * @param desc       the table
@@ -379,8 +380,8 @@ BO_API bo_status bo_table_open(bo_context *context, const bo_table_desc *desc, c
 
 /** A table that is read block by block. Allocated by the library. Later versions may add members at the end. */
 typedef struct bo_table_info {
-    bool has_target; /**< the file that is being read has the targets of the schema */
-    bool sparse;     /**< the file that is being read can be read as sparse rows: libsvm text, with such a schema */
+    bool has_target; /**< the current file has the targets of the schema */
+    bool sparse;     /**< the current file can be read as sparse rows: libsvm text, with such a schema */
 } bo_table_info;
 
 /** Describes a table.
@@ -399,14 +400,14 @@ BO_API void bo_table_close(bo_table *table);
 /** A block of rows of a table. The caller sets `x` and `y`; bo_table_next() sets the other members. */
 typedef struct bo_table_rows {
     float *x;    /**< receives inputs, max_rows x dim; NULL: the rows are read as sparse rows */
-    double *y;   /**< receives targets, max_rows x targets; NULL: they are not read, nor rows left out for them */
+    double *y;   /**< receives targets, max_rows x targets; NULL: not read, and rows without a target are kept */
     size_t rows; /**< number of rows; 0 at the end */
     const float *weights; /**< a weight per row, owned by the table; NULL if the schema has no weights */
     bo_sparse sparse;     /**< without `x`: the inputs, owned by the table */
     uint64_t reserved[4]; /**< must be zero */
 } bo_table_rows;
 
-/** Reads the next rows. What the table owns is valid until the next call.
+/** Reads the next rows. Memory owned by the table is valid until the next call.
  *
  * @param context         the context
  * @param[in,out] table   the table
@@ -429,8 +430,8 @@ typedef struct bo_data_block {
     /** Numbers, rows x columns. NAN for a missing value (empty, NA, N/A, NaN, null or ? in text; NaN in binary formats)
      * and for text. */
     const double *cells;
-    /** Text, rows x columns: the string of a cell that is text, or that may be: NaN, null, Infinity, and numbers that
-     * are spelled like codes (leading zeros, as in 007, integers with exponents, as in 1e5, or more digits than a
+    /** Text, rows x columns: the string of a cell that is or may be text. Text may be: NaN, null, Infinity, and numbers
+     * that are spelled like codes (leading zeros, as in 007, integers with exponents, as in 1e5, or more digits than a
      * double holds). NULL for other numbers and missing values. NULL if the block has no text. */
     const char *const *text;
     size_t first_row;     /**< index of the first row, from 0 */
@@ -461,8 +462,7 @@ typedef struct bo_reader_info {
  */
 BO_API bo_status bo_schema_share(bo_context *context, const bo_schema *schema, const bo_sink *sink);
 
-/** Counts the rows of each file of a table, including the rows that are held out, without those whose target is
- * missing.
+/** Counts the rows of each file of a table, including held-out rows, without rows whose target is missing.
  *
  * @param context       the context
  * @param desc          the table
@@ -506,11 +506,11 @@ BO_API bo_status bo_table_sample_sparse(bo_context *context, const bo_table_desc
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/** What a text in a table may be if it is no category. */
+/** The possible meanings of a text in a table, other than a category. */
 typedef struct bo_text_meaning {
     bool missing;   /**< None, -, NaN or null: a missing value, but text in a column of text and the name of a class */
     bool date[3];   /**< a date: year-month-day, day-month-year, month-day-year */
-    double days[3]; /**< days since 1970-01-01 of each, with the time of the day as a fraction */
+    double days[3]; /**< days since 1970-01-01 for each order, with the time of day as a fraction */
     uint64_t reserved[4]; /**< zero */
 } bo_text_meaning;
 
@@ -532,16 +532,16 @@ BO_API size_t bo_array_format(const bo_array *array, char *out, size_t size);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/** A file that is being written. It appears completely or not at all.
+/** A file that is being written. Writing is atomic.
  *
  * All functions that save write to a temporary file in the same directory, flush it and rename it: a reader sees the
- * old file or the new one, never a part. A path that exists and is not a regular file (a device, a pipe) is written
- * directly. A process that is killed leaves the temporary file FILE.bochner-N.part; the next one that writes FILE
- * removes it.
+ * old or the new file, never a partial file. A path that exists and is not a regular file (a device, a pipe) is written
+ * directly. A killed process leaves the temporary file FILE.bochner-N.part; the next process that writes FILE removes
+ * it.
  */
 typedef struct bo_output bo_output;
 
-/** Begins to write a file.
+/** Starts to write a file.
  *
  * @param context    the context
  * @param path       the file; a link is followed
@@ -560,22 +560,22 @@ BO_API bo_status bo_output_open(bo_context *context, const char *path, bo_output
  */
 BO_API bo_status bo_output_write(bo_context *context, bo_output *output, const void *data, size_t size);
 
-/** The descriptor of the temporary file, for other ways of writing it.
+/** Returns the descriptor of the temporary file, for other ways of writing it.
  *
  * @param output   the output
  * @return the descriptor, which belongs to the output
  */
 BO_API int bo_output_descriptor(const bo_output *output);
 
-/** Completes the file: flushes it, gives it its name and flushes the directory.
+/** Completes the file: flushes it, renames it to its final name and flushes the directory.
  *
  * @param context   the context
  * @param output    the output, which is released, also if writing fails; a refused call (NULL) releases nothing
- * @return BO_OK; BO_IO if the file cannot be written; then the old file is left, or none
+ * @return BO_OK; BO_IO if the file cannot be written; then the old file, if any, is unchanged
  */
 BO_API bo_status bo_output_commit(bo_context *context, bo_output *output);
 
-/** Ends an output without a file.
+/** Discards an output without writing the file.
  *
  * @param output   the output, or NULL
  */
@@ -591,10 +591,10 @@ BO_API void bo_output_abandon(bo_output *output);
  */
 BO_API bo_status bo_file_save(bo_context *context, const char *path, const void *bytes, size_t size);
 
-/** Reads a whole file as it is.
+/** Reads a whole file without decompression.
  *
- * The size is checked before the file is read, and again while it is read, because standard input has no known
- * size and a file may grow.
+ * The size is checked before the file is read, and again while it is read, because standard input has no known size and
+ * a file may grow.
  *
  * @param context      the context
  * @param path         a regular file; "-" is standard input
@@ -605,10 +605,9 @@ BO_API bo_status bo_file_save(bo_context *context, const char *path, const void 
  */
 BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t max_size, void **bytes, size_t *size);
 
-/** Copies a text that can be read only once, from standard input or a pipe, to a temporary file, so that it can be read
- * several times.
+/** Copies a text from standard input or a pipe to a temporary file, so that it can be read several times.
  *
- * The file is in the directory TMPDIR (default: /tmp). It has no name and disappears when it is closed; the path of the
+ * The file is in the directory TMPDIR (default: /tmp). It has no name and is removed when it is closed. The path of the
  * copy is /dev/fd/N, where N is the descriptor. The copy is not decompressed.
  *
  * @param context            the context; its progress function is called while the text is awaited and copied
@@ -616,7 +615,7 @@ BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t max_
  * @param[out] descriptor    the temporary file, to be closed by the caller; -1 if the text is a regular file, which can
  *     be read again
  * @return BO_OK; BO_IO if the text cannot be read or copied, or is a device or a directory; BO_FORMAT if it is too
- * large; BO_UNSUPPORTED if it has the format of another program; BO_INVALID if it is empty; BO_CANCELED
+ * large; BO_UNSUPPORTED if it has an unsupported format; BO_INVALID if it is empty; BO_CANCELED
  */
 BO_API bo_status bo_file_spool(bo_context *context, const char *path, int *descriptor);
 
@@ -661,7 +660,7 @@ BO_API void bo_array_destroy(bo_array *array);
  */
 BO_API void bo_origins_choose(size_t rows, size_t dim, const double *x, size_t ldx, double *origins);
 
-/** Converts float64 rows to the float32 rows that kernel machines take, without loss at large offsets.
+/** Converts float64 rows to float32 rows for kernel machines, without loss at large offsets.
  *
  * @param rows       the number of rows
  * @param dim        the number of columns
@@ -675,9 +674,9 @@ BO_API void bo_origins_subtract(size_t rows, size_t dim, const double *x, size_t
 
 /** Returns the part that a row belongs to, by a hash of seed and row number.
  *
- * The number of rows need not be known: a table in blocks and one in memory are split in the same way. The fractions
- * are met on average, not exactly. With the number of its group (bo_data.groups) in place of the row number, the rows
- * of a group stay together.
+ * The number of rows need not be known: a table in blocks and a table in memory are split in the same way. The
+ * fractions are met on average, not exactly. If the number of its group (bo_data.groups) replaces the row number, the
+ * rows of a group stay together.
  *
  * @param desc   the split
  * @param row    the row number, from 0, or the number of the group
@@ -688,7 +687,7 @@ BO_API bo_split bo_split_row(const bo_split_desc *desc, uint64_t row);
 /** Assigns rows to folds.
  *
  * Without groups, the sizes of the folds differ by at most one row, and so do the numbers of rows of each class in
- * them. With groups, the largest groups are assigned first, each to the fold that has the least of its classes.
+ * them. With groups, the largest groups are assigned first, each to the fold with the smallest share of its classes.
  *
  * @param context      the context
  * @param desc         the folds

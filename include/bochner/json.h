@@ -22,7 +22,7 @@ extern "C" {
 
 /** Writes a number as the shortest decimal of 15, 16 or 17 digits that reads back as the same number.
  *
- * A number that is not finite is written as "inf", "-inf" or "nan", which is not JSON.
+ * An infinity or a NaN is written as "inf", "-inf" or "nan", which is not JSON.
  *
  * @param value      the number
  * @param[out] out   receives the text and a NUL, truncated to `size` bytes
@@ -53,7 +53,7 @@ BO_API size_t bo_json_escape(const char **text, char *out, size_t size);
  *
  * @param[in,out] text   the text of the object
  * @param length         the length of the text
- * @return false if the text does not start in this way
+ * @return false if the text does not start with these bytes
  */
 BO_API bool bo_json_seal(char *text, size_t length);
 
@@ -63,7 +63,8 @@ BO_API bool bo_json_seal(char *text, size_t length);
  * @param where     the name of the file, for the message
  * @param text      the text of a JSON object
  * @param length    the length of the text
- * @return BO_OK if the checksum matches or the text has none; otherwise BO_FORMAT, with a message that tells what to do
+ * @return BO_OK if the checksum matches or the text has none; otherwise BO_FORMAT, with a message that explains what to
+ *     do
  */
 BO_API bo_status bo_json_check(bo_context *context, const char *where, const char *text, size_t length);
 

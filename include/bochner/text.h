@@ -1,9 +1,9 @@
 /** @file
  * Tokenizers, corpora, labeled texts and pairs of texts, and BLEU.
  *
- * A tokenizer has one id per byte, or is an encoding in the format of Hugging Face's tokenizer.json, such as a
- * byte-pair encoding (BPE). A corpus is one sequence of tokens: files of text or JSON lines that are mapped into
- * memory, or text in memory. Texts are examples, one per line: with a label, or a source and its target.
+ * A tokenizer has one id per byte, or is loaded from a Hugging Face tokenizer.json, such as a byte-pair encoding (BPE).
+ * A corpus is one sequence of tokens: files of text or JSON lines that are mapped into memory, or text in memory. Texts
+ * are examples, one per line: with a label, or a source and its target.
  *
  *     bo_tokenizer *tokenizer;
  *     bo_tokenizer_create(context, &tokenizer);                        // 256 ids, one per byte
@@ -15,8 +15,8 @@
  *     bo_texts_get(texts, 0, 0, &text);
  *
  * **Ownership.** The caller destroys tokenizers and closes corpora and texts. A tokenizer must outlive the corpora and
- * texts that use it. **Threads.** Tokenizers, corpora and texts are immutable and may be used by several threads at
- * once.
+ * texts that use it. **Threads.** Tokenizers, corpora and texts are immutable and may be used concurrently by several
+ * threads.
  */
 #ifndef BOCHNER_TEXT_H
 #define BOCHNER_TEXT_H
@@ -45,11 +45,11 @@ BO_API bo_status bo_tokenizer_create(bo_context *context, bo_tokenizer **out);
 /** The settings to train a tokenizer. `vocab` has no default. */
 typedef struct bo_tokenizer_desc {
     size_t vocab;               /**< number of ids: 256 bytes, merges and special tokens; at least 256 + specials */
-    const char *const *special; /**< texts that are always one token (default: "<|endoftext|>" alone) */
+    const char *const *special; /**< texts that are always one token (default: only "<|endoftext|>") */
     size_t special_count;       /**< number of special tokens */
-    /** A regular expression (Oniguruma, Unicode); pairs are merged only inside its matches (default: that of GPT-2). */
+    /** A regular expression (Oniguruma, Unicode); pairs are merged only inside its matches (default: GPT-2's). */
     const char *pattern;
-    size_t least;         /**< minimum number of occurrences of a pair that is merged (default: 2) */
+    size_t min_count;     /**< minimum number of occurrences of a pair that is merged (default: 2) */
     uint64_t reserved[4]; /**< must be zero */
 } bo_tokenizer_desc;
 
@@ -71,7 +71,7 @@ BO_API bo_status bo_tokenizer_train(bo_context *context, const bo_tokenizer_desc
  * The file is a tokenizer.json, a directory that contains one, or a model that was saved as one ".safetensors" file
  * (model.h). A directory of a Bochner model without a tokenizer.json has the tokenizer of bytes. Supported are the
  * models BPE, Unigram, WordPiece and WordLevel, with almost all normalizers, pre-tokenizers, decoders and
- * post-processors of the package `tokenizers`; ids and decoded texts are those of that package
+ * post-processors of the package `tokenizers`. Ids and decoded texts are the same as in that package
  * (docs/reference/tokenizers.md).
  *
  * @param context    the context
@@ -97,7 +97,7 @@ BO_API bo_status bo_tokenizer_save(bo_context *context, const bo_tokenizer *toke
  */
 BO_API void bo_tokenizer_destroy(bo_tokenizer *tokenizer);
 
-/** What a tokenizer is. */
+/** The properties of a tokenizer. */
 typedef struct bo_tokenizer_info {
     size_t vocab;         /**< number of ids; all ids are smaller */
     int32_t end;          /**< the id that ends a document, such as that of "<|endoftext|>"; -1: none */
@@ -113,21 +113,21 @@ typedef struct bo_tokenizer_info {
  */
 BO_API const bo_tokenizer_info *bo_tokenizer_describe(const bo_tokenizer *tokenizer);
 
-/** A list of ids that grows. Initialize it with {0}. */
+/** A growing list of ids. Initialize it with {0}. */
 typedef struct bo_ids {
     int32_t *items;  /**< the ids; release them with bo_ids_free() */
     size_t count;    /**< number of ids */
     size_t capacity; /**< number of ids that fit without allocation */
 } bo_ids;
 
-/** How a text is encoded; 0: as plain text, also where it has the text of a special token. Values are fixed. */
+/** How a text is encoded. 0: as plain text, including the texts of special tokens. Values are fixed. */
 typedef enum bo_encode {
     BO_ENCODE_SPECIALS = 1, /**< texts of special tokens become these tokens */
     /** The special tokens of the tokenizer's template are added, such as a start token before the text. Many tokenizers
      * have none. */
     BO_ENCODE_TEMPLATE = 2,
-    /** A text that a model continues from its start: SPECIALS and TEMPLATE, and an empty text becomes the template
-     * alone, the token that ends a text, or a line end, in this order. */
+    /** A prompt that a model continues: SPECIALS and TEMPLATE. An empty text becomes the template alone, the
+     * end-of-text token, or a line end, in this order of preference. */
     BO_ENCODE_PROMPT = 7
 } bo_encode;
 
@@ -156,7 +156,8 @@ BO_API void bo_ids_free(bo_ids *ids);
 
 /** Decodes ids to text. For byte-level tokenizers decode(encode(x)) is x, byte for byte.
  *
- * The decoder may treat tokens by their position, so that the text is not always the sequence of the pieces of its ids.
+ * Decoding may depend on the position of a token, so that the text is not always the concatenation of the pieces of its
+ * ids.
  *
  * @param context      the context
  * @param tokenizer    the tokenizer
@@ -204,9 +205,9 @@ typedef struct bo_corpus_desc {
 
 /** Opens a corpus.
  *
- * Each document has the special tokens of the tokenizer's template around it (BO_ENCODE_TEMPLATE). The end
- * token follows, if the tokenizer has one and the template does not start or end a document with it. Empty documents
- * are left out. Bytes that are not UTF-8 are reported as a warning in the log if the tokenizer has byte tokens.
+ * Each document has the special tokens of the tokenizer's template around it (BO_ENCODE_TEMPLATE). The end token
+ * follows, if the tokenizer has one and the template does not start or end a document with it. Empty documents are
+ * skipped. Bytes that are not UTF-8 are reported as a warning in the log if the tokenizer has byte tokens.
  *
  * @param context    the context
  * @param desc       the corpus
@@ -249,8 +250,8 @@ typedef enum bo_texts_kind {
     BO_TEXTS_LABELED = 0,      /**< label, tab, text */
     BO_TEXTS_LABELED_PAIR = 1, /**< label, tab, text, tab, text */
     BO_TEXTS_PAIR = 2,         /**< source, tab, target */
-    BO_TEXTS_ALONE = 3,        /**< text, to be labeled or translated */
-    BO_TEXTS_ALONE_PAIR = 4,   /**< text, tab, text, to be labeled */
+    BO_TEXTS_ALONE = 3,        /**< text, to be classified or translated */
+    BO_TEXTS_ALONE_PAIR = 4,   /**< text, tab, text, to be classified */
 } bo_texts_kind;
 
 /** The settings of texts. `tokenizer` and one of `paths` and `memory` are required. */
@@ -290,9 +291,9 @@ typedef struct bo_texts bo_texts;
  * @param desc       the texts
  * @param[out] out   the texts; release them with bo_texts_close()
  * @return BO_OK; BO_IO if a file cannot be read; BO_FORMAT, with file and line, if a line has too few or too many tabs,
- *     an empty or blank label or text, bytes that are not UTF-8, a NUL, a label with control characters or one that is
- *     not in `labels`, or a text longer than `longest`; BO_INVALID if there is no line, or only one class and no
- *     `labels`
+ *     a label or text that is empty or only white space, bytes that are not UTF-8, a NUL, a label with control
+ *     characters or one that is not in `labels`, or a text longer than `longest`; BO_INVALID if there is no line, or
+ *     only one class and no `labels`
  */
 BO_API bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, bo_texts **out);
 
@@ -302,7 +303,7 @@ BO_API bo_status bo_texts_open(bo_context *context, const bo_texts_desc *desc, b
  */
 BO_API void bo_texts_close(bo_texts *texts);
 
-/** What texts are. */
+/** The properties of texts. */
 typedef struct bo_texts_info {
     size_t count;              /**< number of examples */
     size_t sides;              /**< texts per example: 1 or 2 */
@@ -326,8 +327,8 @@ BO_API const bo_texts_info *bo_texts_describe(const bo_texts *texts);
 typedef struct bo_text {
     const int32_t *ids;   /**< the ids, including the end token; NULL: there is no such text */
     size_t count;         /**< number of ids */
-    const char *words;    /**< the text as it is written in the file, without a NUL at the end */
-    size_t bytes;         /**< number of bytes of `words` */
+    const char *text;     /**< the original text from the file, without a NUL at the end */
+    size_t bytes;         /**< number of bytes of `text` */
     int32_t label;        /**< the class of the example; -1: the texts have no labels */
     uint64_t reserved[4]; /**< zero */
 } bo_text;
@@ -353,11 +354,11 @@ BO_API void bo_texts_get(const bo_texts *texts, size_t example, size_t side, bo_
  */
 BO_API int32_t bo_tokenizer_find(const bo_tokenizer *tokenizer, const char *token);
 
-/** Tells whether an id is a special token, which is usually not shown in decoded text.
+/** Returns true if an id is a special token, which decoded text normally omits.
  *
  * @param tokenizer   the tokenizer
  * @param id          the id
- * @return true for an added token that is marked as special; false otherwise, also if there is no such id
+ * @return true for an added token that is marked as special; false otherwise, including unknown ids
  */
 BO_API bool bo_tokenizer_is_special(const bo_tokenizer *tokenizer, int32_t id);
 
@@ -388,7 +389,7 @@ typedef struct bo_bleu {
     uint64_t reserved[4];      /**< must be zero */
 } bo_bleu;
 
-/** The counts that BLEU is computed from. Initialize them with {0}. */
+/** The counts for BLEU. Initialize them with {0}. */
 typedef struct bo_bleu_counts {
     uint64_t matches[4];       /**< matching n-grams of length 1 to 4 */
     uint64_t totals[4];        /**< n-grams of the hypotheses */

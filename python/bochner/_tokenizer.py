@@ -99,7 +99,8 @@ class Tokenizer:
             Minimum number of occurrences of a pair that is merged (default: 2).
         """
         desc, out = c.bo_tokenizer_desc(), ctypes.c_void_p()
-        fill(desc, {"vocab": vocab, "least": least, "pattern": None if pattern is None else text_bytes(pattern, "pattern")})
+        fill(desc, {"vocab": vocab, "least": least}, {"vocab": "vocab", "least": "min_count"})
+        fill(desc, {"pattern": None if pattern is None else text_bytes(pattern, "pattern")})
         if special is not None:
             tokens = _strings([text_bytes(token, "special") for token in ([special] if isinstance(special, str) else special)])
             desc.special, desc.special_count = ctypes.addressof(tokens), len(tokens)

@@ -13,20 +13,20 @@
 bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
 
 /* Checks that the reserved words of the public struct `name` are zero. BO_INVALID: the struct was not initialized, or
- * the program was compiled for a later version that has fields which this library does not know. */
+ * the program was compiled for a later version with fields that this library does not know. */
 bo_status bo_check_zeros(bo_context *context, const char *name, const uint64_t *reserved, size_t count);
 #define bo_check_reserved(context, name, reserved)                                                                     \
     bo_check_zeros(context, name, reserved, sizeof(reserved) / sizeof *(reserved))
 
-/* Clears the error message. A caller's function that fails without a message can then be told from one that set a
+/* Clears the error message, so that a callback that fails without a message can be distinguished from one that set a
  * message. */
 void bo_context_forget_error(bo_context *context);
 
-/* Refuses NULL, as <bochner/base.h> promises: the first line of every exported function that returns a status, after
- * its output pointers were set to NULL. If the context or one of the pointers is NULL, the function ends with
- * BO_INVALID and a message with its name and that of the argument. BO_REQUIRE_IF: the pointers only if the condition
- * holds, for arrays that may be NULL if they are empty. A pointer is a name or a member (desc->path), as the message
- * shows it. */
+/* Refuses NULL, as <bochner/base.h> promises. It is the first line of every exported function that returns a status,
+ * after its output pointers were set to NULL. If the context or one of the pointers is NULL, the function returns
+ * BO_INVALID and sets a message with the names of the function and the argument. BO_REQUIRE_IF checks the pointers only
+ * if the condition holds, for arrays that may be NULL if they are empty. A pointer is a name or a member (desc->path);
+ * the message shows it as written. */
 #define BO_REQUIRE(context, ...) BO_REQUIRE_IF(context, true, __VA_ARGS__)
 #define BO_REQUIRE_IF(context, condition, ...)                                                                         \
     do {                                                                                                               \
@@ -40,7 +40,7 @@ static inline bool bo_any_null(const void *const *pointers, size_t count)
         if (!pointers[i]) return true;
     return false;
 }
-/* The slow part of BO_REQUIRE. `names` are those of `pointers`, separated by commas; a NULL is among them unless the
+/* The slow path of BO_REQUIRE. `names` are the names of `pointers`, separated by commas. One of them is NULL unless the
  * context is NULL. Without a context there is no message. */
 bo_status bo_refuse_null(bo_context *context, const char *function, const char *names, const void *const *pointers);
 
@@ -62,13 +62,14 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
 void *bo_realloc(bo_context *context, void *block, size_t count, size_t size, const char *what);
 char *bo_strdup(bo_context *context, const char *text);
 /* Allocates zeros, as bo_alloc does, but the system provides each page of a large block when it is first written. The
- * size is not checked against bo_process_memory: a block may be larger than what will be used of it. */
+ * size is not checked against bo_process_memory: only a part of a block may ever be used. */
 void *bo_alloc_sparse(bo_context *context, size_t count, size_t size, const char *what);
 /* Fills a block with zeros, and returns the pages of a large block from bo_alloc_sparse to the system. */
 void bo_zero_block(void *block);
-/* The memory that this process may use (bo_context_memory), and the default limit of a task: three quarters of it. */
+/* The memory that this process may use (bo_context_memory), and the default limit of a task: three quarters of that
+ * memory. */
 bo_memory_bound bo_process_memory(void);
-/* What the limits of address space and data leave. Memory counts when it is allocated, even if it is not written. */
+/* The remainder of the address-space and data limits. Memory counts when it is allocated, even if it is not written. */
 bo_memory_bound bo_process_address_space(void);
 /* Physical memory, or less if the cgroup has a limit. Memory counts when it is written. */
 bo_memory_bound bo_process_physical_memory(void);
@@ -101,10 +102,11 @@ int bo_find_name(const char *name, const char *const *names, int count);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/* Members of bo_context_info. NULL has no threads, and computes in float32. */
+/* Members of bo_context_info. For NULL: no threads, float32. */
 int bo_context_threads(const bo_context *context);
 bo_precision bo_context_precision(const bo_context *context);
-/* Updates the facts that this module knows: all but the instruction set and the device. For bo_context_describe. */
+/* Updates the members that this module knows: all except the instruction set and the device. For
+ * bo_context_describe. */
 bo_context_info *bo_context_update_info(const bo_context *context);
 
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
@@ -115,16 +117,16 @@ bo_context_info *bo_context_update_info(const bo_context *context);
  * run inline. */
 typedef void (*bo_task_fn)(void *arg, size_t index, int worker);
 void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg);
-/* Returns the time that a batch with one task for each thread takes in addition to its tasks, as measured from time to
- * time in half a millisecond; INFINITY if tasks run on the calling thread. Work that takes less on one thread should
- * not be divided. It depends on the machine and its load, and must only affect speed. */
+/* Returns the overhead of a batch with one task per thread; INFINITY if tasks run on the calling thread. It is measured
+ * from time to time, in half a millisecond. Work that takes less time on one thread should not be divided. The overhead
+ * depends on the host and its load, so it must only affect speed. */
 double bo_batch_seconds(bo_context *context);
 
 /* Creates a context for one task, which may allocate and fail independently. It has one thread, the same kernels,
- * allocator and device, and no log or progress callback; it must not outlive its context. The waiting caller passes the
- * task's error message on. Destroyed with bo_context_destroy. */
+ * allocator and device, and no log or progress callback; it must not outlive its context. The waiting caller copies the
+ * task's error message. Destroyed with bo_context_destroy. */
 bo_status bo_context_branch(bo_context *context, bo_context **out);
-/* Gives a branch its own progress callback, which is called on the thread that uses the branch. */
+/* Sets the progress callback of a branch. It is called on the thread that uses the branch. */
 void bo_context_watch(bo_context *branch, bo_progress_fn progress, void *user);
 
 /* ---- log, progress ----------------------------------------------------------------------------------------------- */
@@ -137,8 +139,8 @@ double bo_context_progress_interval(const bo_context *context);
 void bo_context_set_progress_interval(bo_context *context, double seconds);
 double bo_seconds(void); /* monotonic clock */
 
-/* The device of the context (device/device.h), which the modules above this one set and use. NULL: the CPU. attach:
- * what was attached before is released, and so is this when the context is destroyed. */
+/* The device of the context (device/device.h), which the modules above this one set and use. NULL: the CPU. Attaching a
+ * device releases the previous one; destroying the context releases the current one. */
 struct bo_device;
 struct bo_device *bo_context_attached(const bo_context *context);
 void bo_context_attach(bo_context *context, struct bo_device *device, void (*release)(struct bo_device *device));
@@ -148,7 +150,7 @@ void bo_context_attach(bo_context *context, struct bo_device *device, void (*rel
 /* The context carries the table of compute kernels for the modules above but never reads it. */
 struct bo_kernels;
 const struct bo_kernels *bo_context_kernels(const bo_context *context);
-/* bo_context_create after it has checked the descriptor and chosen the table (device/context.c). */
+/* The rest of bo_context_create, after it has checked the descriptor and chosen the table (device/context.c). */
 bo_status bo_context_make(const bo_context_desc *desc, const struct bo_kernels *kernels, bo_context **out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The context, which every call gets. */
+/* The context, an argument of every call. */
 #include "enums.h"
 #include "internal.h"
 
@@ -199,11 +199,10 @@ bo_status bo_check_zeros(bo_context *context, const char *name, const uint64_t *
     uint64_t bits = 0;
     for (size_t i = 0; i < count; i++) bits |= reserved[i];
     if (!bits) return BO_OK;
-    return bo_fail(
-        context, BO_INVALID,
-        "%s: its reserved words are not zero; initialize the struct with {0}, or use the version of the library that "
-        "the program was compiled for (this is " BO_VERSION_STRING ")",
-        name);
+    return bo_fail(context, BO_INVALID,
+                   "%s: its reserved words are not zero; initialize the struct with {0}, or use the library version "
+                   "that the program was compiled for (this is " BO_VERSION_STRING ")",
+                   name);
 }
 
 bo_status bo_context_fail(bo_context *context, bo_status status, const char *format, ...)

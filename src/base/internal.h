@@ -22,7 +22,7 @@ struct bo_context {
     void (*release_device)(struct bo_device *device); /* NULL: it belongs to another context */
     bo_pool *pool;
     double batch_seconds;         /* bo_batch_seconds; 0: not measured … */
-    unsigned batch_questions;     /* … and how often it has been asked since */
+    unsigned batch_questions;     /* … and the number of queries since then */
     bo_trace *trace;              /* NULL: not tracing */
     struct bo_trace_track *track; /* the branch's track on the trace of its context; NULL: the track of the thread */
     bo_context_info info;         /* of bo_context_describe; updated by every call */
@@ -30,7 +30,7 @@ struct bo_context {
 };
 
 /* Returns the number of CPUs that this process may use. A container or taskset can make it smaller than the number of
- * the host. */
+ * CPUs of the host. */
 int bo_available_cpus(void);
 
 /* Creates a pool of up to `threads` threads, including the calling one; fewer if the system refuses to start more. */

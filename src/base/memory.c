@@ -36,8 +36,8 @@ static void default_release(void *user, void *block)
     free(block);
 }
 
-/* A system that overcommits memory returns blocks of any size and ends the process when they are filled. The limit is
- * not queried for smaller blocks, because that takes longer than their allocation. */
+/* A system that overcommits memory returns blocks of any size and kills the process when they are filled. The limit is
+ * not queried for smaller blocks, because the query takes longer than their allocation. */
 static bool exceeds_memory(bo_context *context, size_t bytes, const char *what)
 {
     return bytes >= LARGE && bo_check_memory(context, what, (double)bytes, bo_process_memory(),
@@ -61,8 +61,8 @@ void *bo_alloc_raw(bo_context *context, size_t count, size_t size, const char *w
         if (exceeds_memory(context, bytes, what)) return NULL;
         allocator = (bo_allocator){default_allocate, default_release, NULL};
     }
-    /* An empty block has a byte: its address would otherwise be the end of the allocation, which leak detectors do not
-     * take as a reference. */
+    /* An empty block has one byte. Without it, the address would be the end of the allocation, which leak detectors do
+     * not count as a reference. */
     char *base = allocator.allocate(allocator.user, (bytes ? bytes : 1) + ALIGNMENT);
     if (!base) {
         bo_fail(context, BO_MEMORY, "%s: out of memory: %.1f MB could not be allocated", what, (double)bytes / 1e6);

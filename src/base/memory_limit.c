@@ -13,7 +13,7 @@
 
 enum { PATH_SIZE = 4096, TEXT_SIZE = 8192 };
 
-/* Reads a small file of the system without allocating; what does not fit is cut off. False: it cannot be read. */
+/* Reads a small system file without allocating, truncated to the buffer. False: it cannot be read. */
 static bool read_text(const char *path, char text[TEXT_SIZE])
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -31,7 +31,7 @@ static bool read_text(const char *path, char text[TEXT_SIZE])
 
 /* ---- cgroups ----------------------------------------------------------------------------------------------------- */
 
-/* The number in a file; "max" and what is not a number mean no limit. */
+/* The number in a file; "max" and text that is not a number mean no limit. */
 static size_t limit_in(const char *path)
 {
     char text[TEXT_SIZE], *end;
@@ -42,7 +42,7 @@ static size_t limit_in(const char *path)
 }
 
 /* The smallest limit of `group` and of the groups that contain it. In a container the directory of the group may be
- * missing, because the root of its hierarchy is what the container sees: the walk up ends there. */
+ * missing, because the container sees its own group as the root of the hierarchy: the walk up ends there. */
 static size_t limit_of_group(const char *hierarchy, const char *group, const char *name)
 {
     char path[PATH_SIZE], within[PATH_SIZE];

@@ -1,4 +1,4 @@
-/* Comparison of names that people type: kernels, formats, solvers. */
+/* Comparison of names that users type: kernels, formats, solvers. */
 #include "base.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* Finding the file of a plugin. */
+/* Finds the file of a plugin. */
 #include "plugin.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@ const char *bo_plugin_variable(const char *variable)
     return value && *value ? value : NULL;
 }
 
-/* Writes the directory of the file that is mapped at the address of this code, with a slash at the end. dladdr() is of
- * no use: for a program it returns argv[0], and for a library a path that may be relative. */
+/* Writes the directory of the file that is mapped at the address of this code, with a slash at the end. dladdr() does
+ * not help: for a program it returns argv[0], and for a library a path that may be relative. */
 static bool library_directory(char directory[BO_PLUGIN_PATH])
 {
     static const char anchor = 0;
@@ -39,7 +39,7 @@ static bool library_directory(char directory[BO_PLUGIN_PATH])
     return known;
 }
 
-/* The plugin directory relative to `directory`: that of the programs of an installation, or of its libraries. */
+/* The plugin directory relative to `directory`, which contains the programs or the libraries of an installation. */
 static const char *installed(const char *directory)
 {
     static const char programs[] = "/" BOCHNER_PROGRAM_DIR "/";
@@ -70,8 +70,8 @@ bool bo_plugin_find(const char *name, const char *variable, char text[BO_PLUGIN_
     const char *requested = bo_plugin_variable(variable);
     if (requested) return find_named(variable, requested, text);
     if (!library_directory(directory)) {
-        snprintf(text, BO_PLUGIN_TEXT, "/proc/self/maps does not tell where this program is; set %s to the path of %s",
-                 variable, name);
+        snprintf(text, BO_PLUGIN_TEXT,
+                 "/proc/self/maps does not contain the path of this program; set %s to the path of %s", variable, name);
         return false;
     }
     snprintf(text, BO_PLUGIN_TEXT, "%s%s", directory, name);

@@ -1,10 +1,10 @@
-/* The thread pool. Workers claim the indices of a batch of tasks from one counter: many at a time while many are left,
+/* The thread pool. Workers claim the indices of a batch of tasks from one counter: many at a time while many remain,
  * one at a time near the end. Between batches a worker spins for a while before it sleeps. Once no index is left, the
  * caller waits only for workers that have joined the batch. A short batch therefore costs about a microsecond, and a
  * batch that no worker joins has no overhead.
  *
- * Sleeping workers are woken by the caller and by each other, two at a time, so that waking 63 takes the time of six,
- * and only as many as the batch has tasks for. What several threads write has its own cache line. */
+ * Sleeping workers are woken by the caller and by each other, two at a time, so that waking 63 workers takes six steps.
+ * Only as many are woken as the batch has tasks for. Data that several threads write has its own cache line. */
 #include "internal.h"
 
 #include <assert.h>
@@ -23,8 +23,8 @@ enum {
     SPINS = 64,        /* between two readings of the clock */
 };
 
-/* Time in seconds, from a clock that nothing else reads: how often waiting threads read it is arbitrary, and tests
- * replace the other clock by a counter. */
+/* Time in seconds, from a separate clock: waiting threads read it an arbitrary number of times, and tests replace the
+ * main clock with a counter. */
 static double ticks(void)
 {
     struct timespec now;
@@ -50,9 +50,9 @@ struct slot {
 
 /* Invariants: `gate` holds the batch number, whether the batch is open, and how many workers have joined it. The caller
  * writes task, arg, name, count, woken and next only while the gate is closed and no worker has joined. A worker reads
- * them only between joining and leaving; it joins in one atomic step with seeing the gate open. A thread that is about
- * to sleep sets its flag (`asleep`, `waiting`) before its last check, under its mutex. A thread that changes the gate
- * does so before it checks whether another thread sleeps. */
+ * them only between joining and leaving. It checks that the gate is open and joins in one atomic step. A thread that is
+ * about to sleep sets its flag (`asleep`, `waiting`) before its last check, under its mutex. A thread that changes the
+ * gate does so before it checks whether another thread sleeps. */
 struct bo_pool {
     bo_context *context;
     int workers; /* excluding the calling thread, which is worker 0 */
@@ -68,7 +68,7 @@ struct bo_pool {
     _Alignas(LINE) atomic_ulong gate; /* waiting threads read this line */
     atomic_bool waiting, stop;
     _Alignas(LINE) atomic_size_t next; /* index */
-    _Alignas(LINE) atomic_int woken;   /* seats that have been considered for waking in this batch */
+    _Alignas(LINE) atomic_int woken;   /* workers that have been considered for waking in this batch */
 };
 
 /* The context whose task this thread is running. Nested calls then run inline and do not wait for themselves. */
@@ -81,19 +81,19 @@ bool bo_pool_inside(const bo_context *context, int *worker)
     return running_context == context;
 }
 
-/* Claims indices [*first, *end). False: none are left. */
+/* Claims indices [*first, *end). False: no index remains. */
 static bool claim(bo_pool *pool, size_t *first, size_t *end)
 {
     const size_t shares = SHARES * ((size_t)pool->workers + 1);
-    size_t next = atomic_load_explicit(&pool->next, memory_order_relaxed), taken;
+    size_t next = atomic_load_explicit(&pool->next, memory_order_relaxed), claimed;
     do {
         if (next >= pool->count) return false;
-        taken = (pool->count - next) / shares;
-        if (taken == 0) taken = 1;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->next, &next, next + taken, memory_order_relaxed,
+        claimed = (pool->count - next) / shares;
+        if (claimed == 0) claimed = 1;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->next, &next, next + claimed, memory_order_relaxed,
                                                     memory_order_relaxed));
     *first = next;
-    *end = next + taken;
+    *end = next + claimed;
     return true;
 }
 
@@ -185,7 +185,7 @@ static bool join(bo_pool *pool, unsigned long *seen)
     return false;
 }
 
-static void leave(bo_pool *pool)
+static void leave_batch(bo_pool *pool)
 {
     unsigned long gate = atomic_fetch_sub(&pool->gate, 1) - 1;
     if ((gate & JOINED) > 0 || !atomic_load(&pool->waiting)) return;
@@ -205,7 +205,7 @@ static void *worker_main(void *arg)
         if (!join(pool, &seen)) continue;
         wake_some(pool);
         work(pool, slot->worker);
-        leave(pool);
+        leave_batch(pool);
     }
 }
 
@@ -268,7 +268,7 @@ void bo_pool_destroy(bo_pool *pool)
 }
 
 /* Waits until every worker that joined the closed batch has left it. */
-static void await_leaving(bo_pool *pool)
+static void await_workers(bo_pool *pool)
 {
     if ((atomic_load(&pool->gate) & JOINED) == 0) return;
     if (pool->spins) {
@@ -300,7 +300,7 @@ void bo_pool_run(bo_pool *pool, size_t count, bo_task_fn task, void *arg)
     wake_some(pool);
     work(pool, 0);
     atomic_fetch_sub(&pool->gate, OPEN);
-    await_leaving(pool);
+    await_workers(pool);
 }
 
 void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg)
@@ -314,10 +314,10 @@ void bo_parallel(bo_context *context, size_t count, bo_task_fn task, void *arg)
     for (size_t i = 0; i < count; i++) task(arg, i, nested ? worker : 0);
 }
 
-/* ---- the time that a batch takes --------------------------------------------------------------------------------- */
+/* ---- the overhead of a batch --------------------------------------------------------------------------------- */
 
-enum { TRIALS = 11, QUESTIONS = 4096 };   /* measurements, of which the median counts; answers from one */
-static const double trial_seconds = 2e-5; /* of a task: long enough that workers which spin join in time */
+enum { TRIALS = 11, QUESTIONS = 4096 };   /* measurements, of which the median is used; queries per measurement */
+static const double trial_seconds = 2e-5; /* of a task: long enough for spinning workers to join */
 
 static void spin_task(void *arg, size_t index, int worker)
 {

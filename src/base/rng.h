@@ -1,6 +1,6 @@
 /* Counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, Random123). Number `index` of stream `stream` of
- * seed `seed` is a pure function of the three, so any thread may generate any part. Streams are 64-bit labels. Each use
- * has its own stream (bo_rng_stream("features.frequencies", block)), so no two uses share numbers. */
+ * seed `seed` is a pure function of these three numbers, so any thread may generate any part. Streams are 64-bit
+ * labels. Each use has its own stream (bo_rng_stream("features.frequencies", block)), so no two uses share numbers. */
 #ifndef BO_BASE_RNG_H
 #define BO_BASE_RNG_H
 
@@ -21,7 +21,7 @@ double bo_rng_uniform(bo_rng *rng);                 /* in (0, 1), excluding both
 double bo_rng_normal(bo_rng *rng);                  /* N(0, 1): Box-Muller in double */
 double bo_rng_gamma(bo_rng *rng, double shape);     /* Gamma(shape, 1): Marsaglia-Tsang */
 uint64_t bo_rng_below(bo_rng *rng, uint64_t bound); /* uniform in [0, bound), unbiased */
-/* writes 4 x blocks words, starting at block rng->next; rng is unchanged */
+/* writes 4 x blocks 32-bit words, starting at block rng->next; rng is unchanged */
 void bo_rng_words(const bo_rng *rng, size_t blocks, uint32_t *out);
 void bo_rng_permutation(bo_rng *rng, size_t n, size_t *out); /* Fisher-Yates */
 

@@ -1,4 +1,4 @@
-/* Sizes of blocks, chunks, panels and buffers. They determine how work is divided, not its result.
+/* Sizes of blocks, chunks, panels and buffers. They determine how work is divided, but do not change results.
  *
  * A size has two values: the fast one, and a tiny one for the build with BOCHNER_TINY=ON (make test-tiny). In the tiny
  * build small inputs already have several blocks, a partial last block, and buffers that fill up in the middle of an

@@ -35,8 +35,8 @@ typedef struct open_span {
     char name[LONGEST_NAME];
 } open_span;
 
-/* One row of the timeline. Invariants: when an event begins, used + MOST_EVENT + the tail fit into the text. No two
- * events on a track have the same start, so a viewer can tell which one contains the other. */
+/* One row of the timeline. Invariants: when an event begins, used + MAX_EVENT + the tail fit into the text. No two
+ * events on a track have the same start, so a viewer can determine which one contains the other. */
 typedef struct bo_trace_track {
     struct bo_trace_track *next; /* next in the list of idle tracks */
     size_t pid, tid;
@@ -125,7 +125,7 @@ static size_t put_time(char *out, size_t at, uint64_t ns)
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-/* Writes the key of the next member. False: there is no space for `bytes` more. */
+/* Writes the key of the next member. False: `bytes` more do not fit. */
 static bool begin_fact(bo_trace_facts *facts, const char *key, size_t bytes)
 {
     if (facts->used + strlen(key) + bytes + 6 > sizeof facts->text) return false;
@@ -237,7 +237,7 @@ static void put_thread(track *t, const char *what, const char *name)
     t->used = put_constant(t->text, at, "}}");
 }
 
-/* Writes the name of the track and its position among the others. */
+/* Writes the name of the track and its position among the tracks. */
 static void name_track(track *t)
 {
     char args[64];

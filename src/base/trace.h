@@ -4,7 +4,7 @@
  *     {
  *         BO_SPAN(context, "load", "load model");   // until the function returns
  *
- * Spans of a context nest: the one that began last ends first. */
+ * Spans of a context nest: the last span that started ends first. */
 #ifndef BO_BASE_TRACE_H
 #define BO_BASE_TRACE_H
 

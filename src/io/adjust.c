@@ -4,7 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { BO_ADJUST_INPUTS = 64 };   /* more inputs are not used: the sums take time quadratic in their number */
+enum {
+    BO_ADJUST_INPUTS = 64
+}; /* with more inputs no model is fitted: the time of the sums is quadratic in their number */
 static const double ridge = 1e-3; /* relative to the variance of each input; one-hot columns are linearly dependent */
 
 static size_t row_length(const bo_adjustment *a)
@@ -93,7 +95,7 @@ static void solve(const double *c, size_t n, double *b)
     }
 }
 
-/* The model of one set, from the sums of its rows, `m`; `c` has room for inputs² numbers. */
+/* The model of one set, from the sums of its rows, `m`; `c` is a workspace of inputs² numbers. */
 static void solve_set(bo_adjustment *a, size_t set, const double *m, double *c)
 {
     const size_t n = a->inputs, length = row_length(a);
@@ -102,7 +104,7 @@ static void solve_set(bo_adjustment *a, size_t set, const double *m, double *c)
     for (size_t i = 0; i < n; ++i) {
         for (size_t j = 0; j <= i; ++j) c[i * n + j] = m[(1 + j) * length + 1 + i] - m[1 + i] * m[1 + j] / rows;
         const double variance = c[i * n + i];
-        /* An input that does not vary has no slope. */
+        /* The coefficient of a constant input is 0. */
         c[i * n + i] = variance > 1e-12 * m[(1 + i) * length + 1 + i] ? (1 + ridge) * variance : INFINITY;
     }
     for (size_t i = 0; i < n; ++i)

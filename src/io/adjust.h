@@ -1,6 +1,5 @@
-/* A linear model of the targets by the inputs that are not target-encoded, fitted without each fold of the rows. What
- * it leaves over is what a category should explain: the mean of a category is much less noisy without the effect of the
- * other columns. */
+/* A linear model of the targets by the inputs that are not target-encoded, fitted without each fold of the rows. The
+ * codes of categories are means of its residuals, which are much less noisy without the effect of the other columns. */
 #ifndef BO_IO_ADJUST_H
 #define BO_IO_ADJUST_H
 
@@ -18,7 +17,7 @@ typedef struct bo_adjustment {
     bool started;
 } bo_adjustment;
 
-/* The places of columns must be set (bo_schema_finish). With very many inputs none is used. */
+/* The places of columns must be set (bo_schema_finish). With very many inputs no model is fitted. */
 bo_status bo_adjustment_create(bo_context *context, const bo_schema *schema, size_t folds, bo_adjustment *out);
 void bo_adjustment_free(bo_adjustment *adjustment);
 /* Adds a row of this fold: inputs x and `width` targets. */

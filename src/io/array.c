@@ -7,24 +7,24 @@
 /* ====================================================================================================================
  * The layout of an array in a binary file: the size check, and conversion of its numbers to double or float. */
 
-/* The file must contain the header and `count` numbers, and nothing more where its size is known. `promise` is the
- * shape, for messages. */
+/* The file must contain the header and `count` numbers, and nothing more if its size is known. `promise` is the shape,
+ * for messages. */
 static bo_status check_size(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
                             const char *promise)
 {
     const char *path = bo_bytes_path(bytes);
     if (count > ((UINT64_MAX >> 1) - array->offset) / array->item)
-        return bo_fail(context, BO_FORMAT, "%s: the header announces %s, which is more than a file can hold", path,
+        return bo_fail(context, BO_FORMAT, "%s: the header declares %s, which is more than a file can hold", path,
                        promise);
     const uint64_t expected = array->offset + count * array->item, bound = bo_bytes_bound(bytes);
     const bool exact = bo_bytes_seekable(bytes);
     if (expected > bound)
         return bo_fail(context, BO_FORMAT,
-                       "%s: the file is truncated: the header announces %s (%llu bytes in total), but the file %s %llu",
+                       "%s: the file is truncated: the header declares %s (%llu bytes in total), but the file %s %llu",
                        path, promise, (unsigned long long)expected, exact ? "has" : "can have at most",
                        (unsigned long long)bound);
     if (exact && expected < bound)
-        return bo_fail(context, BO_FORMAT, "%s: the file has %llu bytes more than its header announces (%s)", path,
+        return bo_fail(context, BO_FORMAT, "%s: the file has %llu bytes more than its header declares (%s)", path,
                        (unsigned long long)(bound - expected), promise);
     return BO_OK;
 }
@@ -49,7 +49,7 @@ static bo_status array_ends(bo_context *context, bo_bytes *bytes, const char *pr
     size_t got;
     BO_TRY(bo_bytes_read(context, bytes, &byte, 1, &got));
     if (got)
-        return bo_fail(context, BO_FORMAT, "%s: the file has more bytes than its header announces (%s)",
+        return bo_fail(context, BO_FORMAT, "%s: the file has more bytes than its header declares (%s)",
                        bo_bytes_path(bytes), promise);
     return BO_OK;
 }
@@ -175,7 +175,7 @@ bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t r
                        (unsigned long long)columns, BO_MAX_COLUMNS);
     if (rows > (UINT64_MAX >> 2) / (columns * reader->array.item) || rows > SIZE_MAX)
         return bo_fail(context, BO_FORMAT,
-                       "%s: the header announces %llu rows x %llu columns, which is more than a file can hold", path,
+                       "%s: the header declares %llu rows x %llu columns, which is more than a file can hold", path,
                        (unsigned long long)rows, (unsigned long long)columns);
     reader->rows = (size_t)rows;
     reader->rows_known = true;
@@ -249,7 +249,7 @@ static bo_status read_by_row(bo_context *context, bo_reader *reader, size_t rows
     BO_TRY(bo_bytes_read(context, reader->bytes, reader->raw, rows * stride, &got));
     if (got < rows * stride)
         return bo_fail(context, BO_FORMAT,
-                       "%s: the file is truncated: the header announces %zu rows, the file ends in row %zu",
+                       "%s: the file is truncated: the header declares %zu rows, the file ends in row %zu",
                        bo_bytes_path(reader->bytes), reader->rows, reader->next_row + got / stride);
     return BO_OK;
 }
@@ -292,7 +292,8 @@ bo_status bo_array_rows_skip(bo_context *context, bo_reader *reader, size_t rows
 /* ====================================================================================================================
  * A whole .npy array of any rank as float32 in C order. */
 
-/* Writes text at `used` of out[0, size), cut where there is no room; returns the position after the whole text. */
+/* Writes text at position `used` of out[0, size), truncated to the buffer; returns the position after the whole
+ * text. */
 static size_t put_text(char *out, size_t size, size_t used, const char *text)
 {
     const size_t left = used < size ? size - used : 0;
@@ -331,7 +332,7 @@ static bo_status take_shape(bo_context *context, const char *path, size_t rank, 
     if (rank > BO_ARRAY_RANK)
         return bo_fail(context, BO_FORMAT, "%s: found an array of rank %zu; the maximum is %d", path, rank,
                        BO_ARRAY_RANK);
-    uint64_t count = 1, plausible = 1; /* without dimensions of 0, so that the others are checked too */
+    uint64_t count = 1, plausible = 1; /* without dimensions of 0, so that the other dimensions are checked too */
     for (size_t i = 0; i < rank; ++i) {
         if (shape[i] > SIZE_MAX || (shape[i] && plausible > (UINT64_MAX >> 8) / shape[i]))
             return bo_fail(context, BO_FORMAT, "%s: the shape in the .npy header is too large", path);
@@ -354,12 +355,12 @@ static bo_status read_exactly(bo_context *context, bo_bytes *bytes, void *data, 
     BO_TRY(bo_bytes_read(context, bytes, data, size, &got));
     if (got == size) return BO_OK;
     return bo_fail(context, BO_FORMAT,
-                   "%s: the file is truncated: it ends before the end of %s, which the header announces",
+                   "%s: the file is truncated: it ends before the end of %s, which the header declares",
                    bo_bytes_path(bytes), promise);
 }
 
-/* Walks through the numbers of a file in Fortran order, where the first dimension varies fastest, and gives the place
- * of each in C order. */
+/* Walks through the numbers of a file in Fortran order, where the first dimension varies fastest, and returns the
+ * position of each in C order. */
 typedef struct bo_permuted {
     size_t at;
     size_t index[BO_ARRAY_RANK], stride[BO_ARRAY_RANK];
@@ -382,7 +383,7 @@ static void permuted_next(bo_permuted *permuted, const bo_array *array)
     }
 }
 
-/* `raw` and `converted` are buffers for `room` numbers each. */
+/* `raw` and `converted` are buffers of `capacity` numbers each. */
 static bo_status read_pieces(bo_context *context, bo_bytes *bytes, const bo_array_layout *layout, bo_array *array,
                              unsigned char *raw, float *converted, size_t capacity, const char *promise)
 {

@@ -1,5 +1,5 @@
-/* Decoding of the number formats of GGUF files. Each formula is that of the file format: x = d q, x = d q + m or
- * x = d s q - e m, where d, e and m are float16 scales of a block and s and m are small integers of a part of it. */
+/* Decoding of the number formats of GGUF files. The formulas of the file format are x = d q, x = d q + m or x = d s q -
+ * e m, where d, e and m are float16 scales of a block and s and m are small integers of a part of it. */
 #include "blocks.h"
 #include <string.h>
 #include "numbers.h"
@@ -42,7 +42,7 @@ static void decode_bf16(const unsigned char *block, float *x)
 
 /* ---- blocks of 32 ------------------------------------------------------------------------------------------------ */
 
-/* The low halves of 16 bytes are the first 16 numbers, the high halves the others. `high` holds the fifth bits. */
+/* The low halves of 16 bytes are the first 16 numbers, the high halves the last 16. `high` holds the fifth bits. */
 static void decode_nibbles(const unsigned char *quants, uint32_t high, float scale, int offset, float minimum, float *x)
 {
     for (int i = 0; i < SMALL / 2; ++i) {

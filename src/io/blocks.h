@@ -19,7 +19,7 @@ enum { BO_BLOCK_F32 = 0, BO_BLOCK_F16 = 1, BO_BLOCK_BF16 = 30 };
 const bo_block_format *bo_block_format_find(uint32_t number);
 /* "F32, F16, …": the formats that can be decoded. */
 const char *bo_block_formats(void);
-/* Decodes `count` numbers, a multiple of the numbers of a block. */
+/* Decodes `count` numbers, a multiple of the block size. */
 void bo_blocks_decode(const bo_block_format *format, const unsigned char *data, size_t count, float *out);
 
 #endif

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 enum { BO_RAW_BYTES = BO_SIZE(1 << 18, 16), FIRST_BYTES = BO_SIZE(4096, 8) };
-_Static_assert(2 <= FIRST_BYTES && FIRST_BYTES <= BO_RAW_BYTES, "the bytes that are looked at first fit the buffer");
+_Static_assert(2 <= FIRST_BYTES && FIRST_BYTES <= BO_RAW_BYTES, "the peeked bytes fit the buffer");
 
 /* The raw bytes come from `fd` (pread when regular, read otherwise) or from `memory`. When compressed they pass through
- * `raw` into the inflater. `ahead` holds bytes that were looked at and not consumed: [begin, end). Invariant: made <=
+ * `raw` into the inflater. `ahead` holds bytes that were peeked and not consumed: [begin, end). Invariant: made <=
  * limits.bytes, where `made` counts the bytes after decompression since the start of the input. */
 struct bo_bytes {
     char *path;
@@ -36,7 +36,7 @@ struct bo_bytes {
     size_t begin, end, capacity;
 };
 
-/* Waits until a pipe has data and checks for cancellation meanwhile, which a blocking read could not. */
+/* Waits until a pipe has data. Unlike a blocking read, it checks for cancellation meanwhile. */
 static bo_status wait_for_bytes(bo_context *context, const bo_bytes *bytes)
 {
     enum { MILLISECONDS = 200 };
@@ -117,7 +117,7 @@ static bo_status read_plain(bo_context *context, bo_bytes *bytes, void *data, si
     return count_made(context, bytes, *got);
 }
 
-/* Checks the first two bytes; of an uncompressed file the bytes read become look-ahead. */
+/* Checks the first two bytes. For an uncompressed file, the bytes read become look-ahead. */
 static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
 {
     bytes->raw = bo_alloc_raw(context, BO_RAW_BYTES, 1, "an input buffer");
@@ -153,8 +153,8 @@ static bo_status write_all(bo_context *context, int fd, const char *name, const 
     return BO_OK;
 }
 
-/* Refuses what no reader takes before it is copied: `data`, the first bytes, may be those of a device that never ends
- * as standard input, or of another format. Texts may contain any bytes. */
+/* Refuses unreadable input before it is copied. `data`, the first bytes, may come from a device without an end or from
+ * a file of another format. Texts may contain any bytes. */
 static bo_status refuse_foreign(bo_context *context, const bo_bytes *bytes, const unsigned char *data, size_t size)
 {
     const bool text = bytes->limits.whole;
@@ -186,7 +186,7 @@ static bo_status copy_input(bo_context *context, bo_bytes *bytes, int fd, const 
     return status;
 }
 
-/* Copies a pipe into an unlinked temporary file and reads from that instead. */
+/* Copies a pipe into an unlinked temporary file and reads from the file instead. */
 static bo_status spool_input(bo_context *context, bo_bytes *bytes)
 {
     const char *directory = getenv("TMPDIR");
@@ -397,7 +397,7 @@ bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes)
 
 /* ---- whole inputs ------------------------------------------------------------------------------------------------ */
 
-/* Makes room for the whole input if its size is known, otherwise for twice as much as before. */
+/* Grows the buffer to the whole input if its size is known, otherwise to twice the capacity. */
 static bo_status grow(bo_context *context, const bo_bytes *bytes, char **text, size_t *capacity)
 {
     enum { FIRST = BO_SIZE(1 << 16, 16), LARGE = 1 << 24 }; /* the limits are not queried for small inputs */

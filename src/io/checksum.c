@@ -16,7 +16,7 @@ static uint64_t rotate(uint64_t word, int bits)
     return word << bits | word >> (64 - bits);
 }
 
-/* Little-endian, like the computers that safetensors files are supported on. */
+/* Little-endian, like the CPUs that safetensors files are supported on. */
 static uint64_t load64(const unsigned char *bytes)
 {
     uint64_t word;

@@ -1,4 +1,4 @@
-/* Checksums that detect damage to files: flipped bits, lost or torn blocks, truncation. They do not protect from
+/* Checksums that detect damage to files: flipped bits, lost or torn blocks, truncation. They do not protect against
  * forgery.
  *
  * A checksum is stored in the file as 16 hexadecimal digits, at a place that the format fixes, and covers every other
@@ -25,7 +25,7 @@ void bo_xxh64_start(bo_xxh64 *hash);
 void bo_xxh64_add(bo_xxh64 *hash, const void *bytes, size_t size);
 uint64_t bo_xxh64_end(const bo_xxh64 *hash);
 
-/* A checksum of bytes that are given in parts. */
+/* A checksum that is computed incrementally. */
 typedef struct bo_checksum {
     bo_xxh64 whole, piece; /* the outer hash, and the hash of the current piece */
 } bo_checksum;

@@ -12,7 +12,7 @@
  *     τ² = (Σ_c s_c² / n_c - (Σ r)² / N - (k - 1) σ²) / ((N - Σ_c n_c² / N) / (k - 1))
  *
  * The rows are divided into folds by a hash of their numbers. The code of a training row is computed without the rows
- * of its fold, linear model included, so that it does not contain its own target. A class is a target that is 1 for the
+ * of its fold, linear model included, so that it does not contain its own target. A class is a target that is 1 in the
  * rows of the class, otherwise 0. */
 #include <float.h>
 #include <math.h>
@@ -22,7 +22,7 @@
 
 enum {
     BO_CODE_FOLDS = 5,
-    BO_CODE_SETS = BO_CODE_FOLDS + 1, /* without each fold, and with all rows */
+    BO_CODE_SETS = BO_CODE_FOLDS + 1, /* one without each fold, and one with all rows */
     BO_CODE_BLOCK = BO_SIZE(1024, 3),
     BO_CODE_MODEL_ROWS = 1 << 16 /* rows that the linear model is fitted to, about */
 };
@@ -54,7 +54,7 @@ static double code_target(const bo_schema *schema, const double *y, size_t k)
     return (size_t)y[0] == (schema->classes.count == 2 ? 1 : k);
 }
 
-/* First pass: of very many rows a part is enough for the linear model. */
+/* First pass: for very large tables, a part of the rows is enough for the linear model. */
 static void add_to_model(const bo_schema *schema, bo_coding *coding, size_t row, const float *x)
 {
     const size_t stride = schema->rows / BO_CODE_MODEL_ROWS + 1;
@@ -62,7 +62,7 @@ static void add_to_model(const bo_schema *schema, bo_coding *coding, size_t row,
         bo_adjustment_add(&coding->model, bo_schema_fold(schema, row), x, coding->targets);
 }
 
-/* Second pass: adds the residuals to all sets but that without the fold of the row. */
+/* Second pass: adds the residuals to all sets except the one without the fold of the row. */
 static void add_to_sums(const bo_schema *schema, const bo_coding *coding, size_t row, const float *x)
 {
     const size_t width = coding->model.width, fold = bo_schema_fold(schema, row);
@@ -130,7 +130,7 @@ static code_moments add_moments(const bo_column *column, const bo_code_sums *sum
     return m;
 }
 
-/* m of the comment at the top; large if the categories do not differ. */
+/* m in the formula at the top of the file; large if the categories do not differ. */
 static double shrinkage(const code_moments *m)
 {
     const double max_shrinkage = 1e6, k = m->categories;
@@ -205,7 +205,7 @@ static bo_status pass_source(bo_context *context, const bo_data_desc *desc, bo_d
     if (status == BO_OK) {
         stream->silent = true;
         status = pass_rows(context, stream, split, first, coding, x, y);
-        *source = stream->source; /* which the stream owned */
+        *source = stream->source; /* the schema, which the stream owned */
         stream->source = (bo_data_input){0};
         bo_stream_close(stream);
     }

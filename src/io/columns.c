@@ -1,4 +1,4 @@
-/* Fits the inputs of a schema: what each column is, and the replacements of missing values. */
+/* Fits the inputs of a schema: the kind of each column, and the replacements of missing values. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ int bo_truth_read(const char *text, int *family)
     return -1;
 }
 
-/* id, customer_id, customer-id, PassengerId: a column that names rows. */
+/* id, customer_id, customer-id, PassengerId: a column of identifiers of rows. */
 static bool is_id_name(const char *name)
 {
     const size_t length = name ? strlen(name) : 0;
@@ -31,8 +31,8 @@ static bool is_id_name(const char *name)
     return strchr("_-. ", before) || (name[length - 2] == 'I' && before >= 'a' && before <= 'z');
 }
 
-/* The index of a pandas frame, as to_csv writes it: a column without a name, "Unnamed: 0" after it was read once more,
- * or the names that reset_index gives. */
+/* The index of a pandas DataFrame, as to_csv writes it: a column without a name, "Unnamed: 0" after another round trip,
+ * or the names that reset_index assigns. */
 static bool is_index_name(const char *name)
 {
     return name && (strncasecmp(name, "unnamed:", 8) == 0 || strcasecmp(name, "index") == 0 ||
@@ -77,7 +77,7 @@ static bo_status observe_number(bo_context *context, const bo_data_desc *desc, b
     return BO_OK;
 }
 
-/* What tells row numbers from other numbers. */
+/* Statistics that distinguish row numbers from other numbers. */
 static bo_status observe_integer(bo_context *context, bo_collector *collector, double value)
 {
     enum { FIRST_VALUES = 4096 };
@@ -165,7 +165,7 @@ bo_status bo_column_observe_label(bo_context *context, bo_fit *fit, const bo_cel
                    bo_cell_place(cell, place), BO_MAX_CATEGORIES);
 }
 
-/* The first text of a column: it is no column of numbers. */
+/* The first text of a column, which is therefore not numeric. */
 static bo_status become_text(bo_context *context, bo_fit *fit, const bo_cell *cell)
 {
     bo_collector *collector = &fit->collectors[cell->column];
@@ -190,7 +190,7 @@ static bo_status observe_missing(bo_context *context, bo_fit *fit, const bo_cell
     return may_miss(fit) ? BO_OK : refuse_missing(context, cell->reader, cell->row, cell->line, cell->column);
 }
 
-/* The first number, which is invalid if the column is one of dates. */
+/* The first number, which is invalid if the column contains dates. */
 static void note_number(bo_collector *collector, const bo_cell *cell)
 {
     char number[BO_NUMBER_TEXT];
@@ -209,7 +209,7 @@ bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cel
     if (number && isfinite(cell->value)) text = NULL;     /* a code */
     if (!text && isinf(cell->value)) return refuse_infinite(context, cell->reader, cell->row, cell->line, cell->column);
     if (!text && isnan(cell->value)) return observe_missing(context, fit, cell);
-    if (text && bo_is_missing_text(text)) { /* the kind of the column will decide what it is */
+    if (text && bo_is_missing_text(text)) { /* the kind of the column will determine its meaning */
         ++collector->missing_texts;
         bo_note_cell(&collector->first_missing, cell);
     } else if (text && number && isinf(cell->value)) {
@@ -236,10 +236,10 @@ static bool has_cells(const bo_schema *schema)
     return schema->format == BO_FORMAT_CSV || schema->format == BO_FORMAT_SPACED;
 }
 
-/* All different, consecutive integers in any order; or different integers in a column named id; or different integers
- * from 0 in a column that is named as an index, if there are few rows not too far apart. The sum of hashes compares the
- * set of values with low … high. Whether all integers are different is known of the first ones; all are in a range that
- * is wide enough. */
+/* Row numbers are distinct, consecutive integers in any order; or distinct integers in a column named id; or distinct
+ * integers from 0 in a column with the name of an index, if there are few rows and the range is not too wide. The sum
+ * of hashes compares the set of values with low … high. Only the first integers are checked to be distinct; the range
+ * of all integers must be wide enough. */
 static bool is_numbered(const bo_fit *fit, const bo_column *column, const bo_collector *collector)
 {
     const size_t rows = fit->schema->rows + fit->schema->unlabeled;
@@ -272,8 +272,8 @@ static void omit(bo_column *column, bo_omission why)
     bo_categories_free(&column->categories);
 }
 
-/* The form in which most cells are dates, if at most one of BO_DATE_SHARE is none. *ambiguous: another form has as
- * many. */
+/* The form in which most cells are dates, if at most one of BO_DATE_SHARE is not a date. *ambiguous: another form
+ * matches as many. */
 static bool find_date_form(const bo_collector *collector, bo_date_form *form, bool *ambiguous)
 {
     *form = BO_DATE_YMD;
@@ -287,7 +287,8 @@ static bool find_date_form(const bo_collector *collector, bo_date_form *form, bo
     return collector->dates[*form] > 0 && invalid * BO_DATE_SHARE <= cells;
 }
 
-/* Few texts among many different numbers are mistakes; among few numbers they may be categories, as in 0, 1, 2, 3+. */
+/* Few texts among many distinct numbers are mistakes. Among few distinct numbers they may be categories, as in 0, 1, 2,
+ * 3+. */
 static bool has_odd_text(const bo_column *column, const bo_collector *collector)
 {
     return !collector->kept && collector->numbers >= 9 * collector->texts && column->categories.count > BO_MAX_ONE_HOT;
@@ -304,7 +305,7 @@ static bo_status refuse_odd_text(bo_context *context, const bo_collector *collec
         bo_reader_path(reader), collector->odd.line, bo_reader_column_label(reader, index, label), collector->odd.text);
 }
 
-/* Words are missing values in a column of numbers, dates or truth values. */
+/* Texts such as "nan" and "null" are missing values in a column of numbers, dates or Booleans. */
 static bo_status settle_missing(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     const bo_collector *collector = &fit->collectors[index];
@@ -313,7 +314,7 @@ static bo_status settle_missing(bo_context *context, const bo_fit *fit, const bo
     return refuse_missing(context, reader, collector->first_missing.row, collector->first_missing.line, index);
 }
 
-/* The first cell that is no date in this form. */
+/* The first cell that is not a date in this form. */
 static const bo_noted_cell *first_invalid(const bo_collector *collector, bo_date_form form)
 {
     const bo_noted_cell *cells[] = {&collector->no_date[form], &collector->first_infinite, &collector->first_number},
@@ -323,7 +324,7 @@ static const bo_noted_cell *first_invalid(const bo_collector *collector, bo_date
     return first;
 }
 
-/* What is no date, such as 2023-02-29 or 0, is a missing value. */
+/* An invalid date, such as 2023-02-29 or 0, is a missing value. */
 static bo_status become_dates(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index,
                               bo_date_form form)
 {
@@ -348,8 +349,8 @@ static bo_status become_dates(bo_context *context, const bo_fit *fit, const bo_r
     return BO_OK;
 }
 
-/* Most cells are dates, but too many are none, or are written in another form: 0000-00-00 for a missing date, or files
- * of two programs. */
+/* Most cells are dates, but too many are invalid or have another form: 0000-00-00 for a missing date, or a table from
+ * two programs. */
 static void warn_mixed_dates(bo_context *context, const bo_collector *collector, const bo_reader *reader, size_t index,
                              bo_date_form form)
 {
@@ -375,7 +376,7 @@ static bo_status settle_empty(bo_context *context, const bo_fit *fit, const bo_r
                    bo_reader_path(reader), bo_reader_column_label(reader, index, label));
 }
 
-/* A column with text: dates, truth values, or categories. */
+/* A column with text: dates, Booleans, or categories. */
 static bo_status settle_text(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     bo_column *column = &fit->schema->columns[index];
@@ -413,7 +414,7 @@ static bo_status settle_text(bo_context *context, const bo_fit *fit, const bo_re
     return BO_OK;
 }
 
-/* A column without text but numbers and words. */
+/* A column without text except numbers and missing values. */
 static bo_status settle_numbers(bo_context *context, const bo_fit *fit, const bo_reader *reader, size_t index)
 {
     const bo_collector *collector = &fit->collectors[index];
@@ -424,7 +425,7 @@ static bo_status settle_numbers(bo_context *context, const bo_fit *fit, const bo
                                                                           : BO_OK;
 }
 
-/* Row numbers are left out unless they are the only input. */
+/* Row numbers are omitted unless they are the only input. */
 static void omit_numbered(bo_fit *fit)
 {
     size_t other_inputs = 0;
@@ -450,8 +451,8 @@ static double median(bo_collector *collector)
     return 0.5 * collector->values[(n - 1) / 2] + 0.5 * collector->values[n / 2];
 }
 
-/* What replaces a missing value. Binary files and libsvm text are imputed only where values are missing, so that their
- * rows are converted without a look at each number. */
+/* The replacement of a missing value. Columns of binary files and libsvm text are imputed only if values are missing,
+ * so that their rows are converted without checking each number. */
 static void settle_fill(const bo_fit *fit, bo_column *column, bo_collector *collector)
 {
     const bo_impute impute = fit->desc->impute;
@@ -468,8 +469,8 @@ static void settle_fill(const bo_fit *fit, bo_column *column, bo_collector *coll
         column->fill = collector->days[column->date] / (double)collector->dates[column->date];
 }
 
-/* Numbers that libsvm text leaves out are 0. With an origin they would have to be stored, so that at most half of them
- * may be left out. */
+/* Numbers that are absent from libsvm text are 0. With an origin they would have to be stored, so at most half of them
+ * may be absent. */
 static void settle_origin(const bo_fit *fit, size_t index)
 {
     bo_column *column = &fit->schema->columns[index];

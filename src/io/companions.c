@@ -1,4 +1,4 @@
-/* Verification of the text files beside a safetensors file. */
+/* Verification of the text files next to a safetensors file. */
 #include "companions.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "checksum.h"
 #include "tensors.h"
 
-/* The length of NAME if the key is that of a companion, NAME.checksum; otherwise 0. */
+/* The length of NAME if the key is NAME.checksum, as for companions; otherwise 0. */
 static size_t name_length(const char *key)
 {
     static const char ending[] = BO_TENSORS_COMPANION("");

@@ -5,8 +5,8 @@
 
 #include "../base/base.h"
 
-/* BO_FORMAT if a file beside the safetensors file `path` is missing or has another checksum than the recorded one. For
- * files that nobody edits, as those of checkpoints; bo_tensors_compare is for files that may be edited. */
+/* BO_FORMAT if a file next to the safetensors file `path` is missing or does not match its recorded checksum. For files
+ * that nobody edits, such as checkpoints; bo_tensors_compare is for files that may be edited. */
 bo_status bo_companions_check(bo_context *context, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 /* Converts rows of a file to inputs and targets with the columns of a stream: numbers to float32 (origins.h), one-hot
- * encoding, dates, truth values, imputed or refused missing values. Binary files of numbers take a fast path without
+ * encoding, dates, Booleans, imputed or refused missing values. Binary files of numbers take a fast path without
  * cells. */
 #include <float.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static bo_status refuse_number(bo_context *context, const bo_reader *reader, siz
     return bo_fail(context, BO_FORMAT, "%s: expected a number in the range of float32, found %g", place, value);
 }
 
-/* The label of a cell. A code that did not occur in training may have been a number there. */
+/* The label of a cell. A code that did not occur in training may match a number from training. */
 static size_t find_label(const bo_categories *set, double value, const char *text)
 {
     const size_t found = bo_categories_find(set, value, text);
@@ -146,7 +146,7 @@ static bo_status put_truth(bo_context *context, const input_cell *cell, float *x
                    cell_place(cell, place), cell->value);
 }
 
-/* What is no date is a missing value. The end of the stream refuses too many (BO_DATE_SHARE). */
+/* An invalid date is a missing value. Too many of them are refused at the end of the stream (BO_DATE_SHARE). */
 static bo_status put_date(bo_context *context, bo_stream *stream, const bo_column *column, const input_cell *cell,
                           float *x)
 {
@@ -331,7 +331,7 @@ static bool all_finite(const float *x, size_t count)
     return !bad;
 }
 
-/* Some value is not finite: imputes missing values, or reports the first bad one. */
+/* Some value is NaN or infinite: imputes missing values, or reports the first invalid value. */
 static bo_status impute_or_refuse(bo_context *context, const bo_stream *stream, const unsigned char *raw,
                                   size_t first_row, size_t rows, float *x)
 {

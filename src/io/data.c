@@ -40,7 +40,7 @@ static bo_status check_size(bo_context *context, size_t rows, size_t dim)
     return bo_check_memory(context, what, bytes, bo_process_memory(), "read it as a stream (--stream)");
 }
 
-/* Makes room for `rows` rows and keeps the existing ones. */
+/* Grows the table to a capacity of `rows` rows and keeps the existing rows. */
 static bo_status reserve_rows(bo_context *context, bo_data *data, const bo_stream *stream, size_t rows)
 {
     if (data->dim && rows > SIZE_MAX / sizeof(double) / data->dim)
@@ -74,7 +74,7 @@ static void add_rows(bo_data *data, const bo_stream *stream, size_t rows)
     data->rows += rows;
 }
 
-/* The table is full: reads one more row, if there is one, through a separate buffer, then grows. */
+/* The table is full: reads one more row, if any, through a separate buffer, then grows. */
 static bo_status read_one_more(bo_context *context, bo_data *data, bo_stream *stream, size_t *capacity)
 {
     float *x = bo_alloc_raw(context, data->dim, sizeof *x, "a row");
@@ -143,7 +143,7 @@ static bo_status read_sparse(bo_context *context, bo_data *data, bo_stream *stre
     return BO_OK;
 }
 
-/* True if sparse rows take less memory: fewer than a quarter of the numbers are stored, as far as they were counted. */
+/* True if sparse rows take less memory: fewer than a quarter of the counted numbers are stored. */
 static bool is_worthwhile(const bo_schema *schema)
 {
     return 4.0 * (double)schema->numbers < (double)schema->rows * (double)schema->dim;

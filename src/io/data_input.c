@@ -83,7 +83,7 @@ bo_status bo_data_input_rewind(bo_context *context, bo_data_input *source)
 
 static size_t find_name(const bo_reader *reader, const char *text, size_t length)
 {
-    const size_t named = reader->names ? reader->columns : 1; /* in libsvm only the label has a name */
+    const size_t named = reader->names ? reader->columns : 1; /* in libsvm text only the label has a name */
     for (size_t i = 0; i < named; ++i) {
         const char *name = bo_reader_column(reader, i);
         if (name && strlen(name) == length && memcmp(name, text, length) == 0) return i;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Replaces doubled quotes; unquoted text loses surrounding blanks. */
+/* Replaces doubled quotes, and trims the whitespace around unquoted text. */
 static char *field_string(bo_context *context, bo_strings *strings, const bo_reader_field *field)
 {
     const char *text = field->text, *end = field->end;
@@ -115,7 +115,7 @@ bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_tex
     first_line = line;
     BO_TRY(count_columns(context, reader, text, end, line));
     if (form->header) return read_header(context, reader, text, end, line);
-    reader->records.begin = begin; /* the first record is data: put it back */
+    reader->records.begin = begin; /* the first record is data: rewind to it */
     reader->records.line = first_line;
     return BO_OK;
 }
@@ -164,7 +164,7 @@ static bo_status put_text(bo_context *context, bo_reader *reader, const bo_reade
     return BO_OK;
 }
 
-/* Of missing values: NaN and null may be words; NA, N/A and ? are not. */
+/* True for missing values that may also be text: NaN and null, but not NA, N/A and ?. */
 static bool is_ambiguous(const bo_reader_field *field)
 {
     const char *text = field->text;

@@ -12,7 +12,7 @@ typedef struct bo_detect_sample {
     bool whole; /* the sample is the whole file */
 } bo_detect_sample;
 
-/* The next record of the sample that is not blank or a comment; false at the end or before an incomplete record. */
+/* The next record of the sample that is not empty or a comment; false at the end or before an incomplete record. */
 static bool sample_next(const bo_detect_sample *sample, char delimiter, const char **at, const char **text,
                         const char **end)
 {
@@ -77,7 +77,7 @@ static bool is_libsvm(const bo_detect_sample *sample)
     return pairs > 0;
 }
 
-/* A libsvm name and a matching first line are enough: the reader then reports the line that does not match. */
+/* A libsvm file name and a matching first line are enough: the reader then reports the line that does not match. */
 static bool is_called_libsvm(const bo_detect_sample *sample, const char *path)
 {
     const char *at = sample->text, *text, *end, *name = strrchr(path, '/');
@@ -191,8 +191,8 @@ static bool is_spaced_table(const bo_detect_sample *sample)
 
 static const char delimiters[] = {',', ';', '\t', '|'};
 
-/* The delimiter that divides all records into the same number of fields, at least two. Of several, that with the
- * smallest share of text, then that with the most fields. 0: none. */
+/* The delimiter that divides all records into the same number of fields, at least two. If there are several, the one
+ * with the smallest share of text, then the one with the most fields. 0: none. */
 static char consistent_delimiter(const bo_detect_sample *sample)
 {
     char best = 0;
@@ -240,7 +240,7 @@ static bo_text_form delimited_form(const bo_detect_sample *sample, const char *p
     return form;
 }
 
-/* How numbers are written, from the cells below the first record. */
+/* The number format, from the cells below the first record. */
 static bo_number_form find_number_form(const bo_detect_sample *sample, char delimiter)
 {
     const char *at = sample->text, *text, *end;
@@ -303,11 +303,11 @@ static bool has_header(const bo_detect_sample *sample, const bo_text_form *form)
         if (!bo_field_next(delimiter, &text, end, &field, &last)) return false;
         bo_first_cell cell = {bo_cell_read_form(&form->number, field.text, field.end, &value), field.text, field.end};
         all_text &=
-            cell.kind == BO_CELL_TEXT || (count == 0 && cell.text == cell.end); /* the index of a pandas frame */
+            cell.kind == BO_CELL_TEXT || (count == 0 && cell.text == cell.end); /* the index of a pandas DataFrame */
         for (size_t i = 0; i < count; ++i)
             if (cell.end - cell.text == first[i].end - first[i].text &&
                 memcmp(cell.text, first[i].text, (size_t)(cell.end - cell.text)) == 0)
-                all_text = false; /* repeated words are values, unless the columns show otherwise */
+                all_text = false; /* repeated texts are values, unless the columns indicate a header */
         first[count++] = cell;
     }
     for (size_t i = 0; i < count && !names; ++i) examine_column(sample, form, i, &first[i], &names, &reappears);

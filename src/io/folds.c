@@ -30,7 +30,7 @@ static int by_group(const void *a, const void *b)
     return order ? order : compare(left->place, right->place);
 }
 
-/* Rows in the order of the classes, and at random within a class, go to the folds in turn. */
+/* Rows are sorted by class, shuffled within each class, and assigned to the folds round-robin. */
 static void deal_rows(const bo_folds_desc *desc, size_t rows, member *members, size_t *folds)
 {
     qsort(members, rows, sizeof *members, by_class);
@@ -67,7 +67,7 @@ typedef struct tally {
     size_t *rows;  /* of each fold */
 } tally;
 
-/* The sum over the folds of the squared shares of all classes is least if every class is spread evenly. A group with
+/* The sum over the folds of the squared shares of all classes is minimal if every class is spread evenly. A group with
  * g_c rows of class c increases it, in the fold f with shares s_fc, by 2 Σ_c g_c s_fc / n_c and a constant. */
 static size_t best_fold(const bo_folds_desc *desc, const tally *t, const member *members, const run *group)
 {

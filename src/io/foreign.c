@@ -111,7 +111,7 @@ static const signature *find_binary(const char *path, const unsigned char *data,
         const signature *s = &signatures[i];
         if (size >= s->at + s->length && memcmp(data + s->at, s->bytes, s->length) == 0) return s;
     }
-    /* protocols 2 to 5, and what follows: a frame, a global, or the start of a container */
+    /* protocols 2 to 5, followed by a frame, a global, or the start of a container */
     if (size >= 3 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5 &&
         strchr("\x95"
                "c}](X\x8c",

@@ -5,7 +5,7 @@
 
 #include "../base/base.h"
 
-/* What a reader expects, for its message. */
+/* The formats that a reader expects, for its message. */
 #define BO_READABLE_TABLES                                                                                             \
     "a table (CSV, TSV, .npy, libsvm, IDX or whitespace-separated values, optionally gzip-compressed)"
 #define BO_READABLE_TEXT "text (plain text or JSON Lines, optionally gzip-compressed)"

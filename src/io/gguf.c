@@ -5,7 +5,7 @@
 
 /* A name of a tensor has at most 64 bytes in the files of llama.cpp; others exist. */
 enum { MAX_KEY = 65535, MAX_NAME = 255, MAX_RANK = 4, DEFAULT_ALIGNMENT = 32, MAX_ALIGNMENT = 1 << 20 };
-/* The least bytes of an entry (empty key, type, one byte) and of the description of a tensor (empty name, rank 0). */
+/* The minimum size of an entry (empty key, type, one byte) and of a tensor description (empty name, rank 0). */
 enum { MIN_ENTRY = 8 + 4 + 1, MIN_TENSOR = 8 + 4 + 4 + 8 };
 
 static const size_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}; /* of bo_gguf_type; 0: variable */
@@ -287,7 +287,7 @@ static bo_status check_version(const cursor *in, uint64_t version)
                    (unsigned long long)version);
 }
 
-/* A count of things that take at least `least` bytes each. */
+/* A count of elements of at least `min_size` bytes each. */
 static bo_status read_total(cursor *in, size_t min_size, const char *what, size_t *out)
 {
     uint64_t count;
@@ -314,7 +314,7 @@ static bo_status find_alignment(bo_context *context, const bo_gguf *file, size_t
     return BO_OK;
 }
 
-/* `offsets` has room for all tensors. */
+/* `offsets` has one element per tensor. */
 static bo_status read_tensors(cursor *in, bo_gguf *file, size_t count, size_t *offsets)
 {
     size_t alignment;

@@ -37,7 +37,7 @@ typedef struct bo_gguf_entry {
 
 typedef struct bo_gguf_tensor {
     char *name;
-    const bo_block_format *format; /* may be one that cannot be decoded */
+    const bo_block_format *format; /* may be a type that cannot be decoded */
     size_t rank, shape[4];         /* slowest dimension first; the file has the reverse order */
     const unsigned char *data;
     size_t bytes;
@@ -48,7 +48,7 @@ typedef struct bo_gguf bo_gguf; /* an open file; immutable */
 /* Bytes in memory, which must outlive the object; `path` is used in messages. */
 bo_status bo_gguf_open(bo_context *context, const char *path, const void *data, size_t size, bo_gguf **out);
 void bo_gguf_close(bo_gguf *file);
-/* True if the bytes begin like a GGUF file of any version. */
+/* True if the bytes start like a GGUF file of any version. */
 bool bo_gguf_announced(const void *data, size_t size);
 
 const char *bo_gguf_path(const bo_gguf *file);
@@ -61,8 +61,8 @@ const bo_gguf_entry *bo_gguf_find(const bo_gguf *file, const char *key);        
 /* Element `index` of an entry as a number; false if it is text, or not in the range of the result. */
 bool bo_gguf_number(const bo_gguf_entry *entry, size_t index, double *out);
 bool bo_gguf_whole(const bo_gguf_entry *entry, size_t index, uint64_t *out);
-/* The strings of an entry in order: *at is 0 for the first. False: there are no more, or the entry is not of strings.
- * The text is not NUL-terminated. */
+/* Iterates over the strings of an entry: *at is 0 for the first. False: there are no more, or the entry does not
+ * contain strings. The text is not NUL-terminated. */
 bool bo_gguf_next_text(const bo_gguf_entry *entry, size_t *at, const char **text, size_t *length);
 
 #endif

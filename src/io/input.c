@@ -53,7 +53,7 @@ bo_status bo_input_too_large(bo_context *context, const char *path, uint64_t fou
                    grouped(found, a), grouped(max_bytes, b));
 }
 
-/* A terminal ends when its user ends it; other devices may be endless. */
+/* The user ends the input of a terminal; other devices may be endless. */
 static bool is_stream(int descriptor, mode_t mode)
 {
     return S_ISFIFO(mode) || S_ISSOCK(mode) || (S_ISCHR(mode) && isatty(descriptor));
@@ -90,8 +90,7 @@ bo_status bo_input_open(bo_context *context, const char *path, const bo_limits *
     return status;
 }
 
-/* No room in the address space is not a fault of the file: a run that resumes must not take an older checkpoint for
- * it. */
+/* A full address space is not an error of the file: a resumed run must not fall back to an older checkpoint. */
 bo_status bo_input_map(bo_context *context, const char *path, int descriptor, size_t size, void **out)
 {
     *out = NULL;

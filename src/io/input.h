@@ -1,4 +1,4 @@
-/* Opening of inputs: what a file is and how large it is are checked before anything is read. */
+/* Opening of inputs: the kind and the size of a file are checked before anything is read. */
 #ifndef BO_IO_INPUT_H
 #define BO_IO_INPUT_H
 
@@ -10,11 +10,11 @@ typedef struct bo_limits {
     uint64_t bytes;
     bool streams; /* pipes and standard input ("-") are accepted; otherwise only regular files are */
     bool raw;     /* gzip is not decompressed */
-    bool whole;   /* held in memory as a whole: decompression is limited to BO_MAX_RATIO */
+    bool whole;   /* read into memory as a whole: decompression is limited to BO_MAX_RATIO */
 } bo_limits;
 
 /* The maximum ratio of decompression, which applies from BO_RATIO_BYTES of output on. Text and JSON reach about 20:1,
- * the most repetitive logs about 100:1; DEFLATE ends at 1032:1. */
+ * the most repetitive logs about 100:1; the maximum of DEFLATE is 1032:1. */
 enum { BO_MAX_RATIO = 250, BO_RATIO_BYTES = 64 << 20 };
 
 /* All limits; docs/reference/limits.md lists them. */
@@ -39,7 +39,7 @@ bo_status bo_input_check(bo_context *context, const char *path, const bo_limits 
                          struct stat *about);
 /* Maps an open file of `size` bytes for reading; *out is released with munmap, NULL: the file is empty. */
 bo_status bo_input_map(bo_context *context, const char *path, int descriptor, size_t size, void **out);
-/* The error for an input of `found` bytes; `at_least`: of that many or more. */
+/* The error for an input of `found` bytes; with `at_least`, of `found` or more. */
 bo_status bo_input_too_large(bo_context *context, const char *path, uint64_t found, bool at_least, uint64_t max_bytes);
 
 #endif

@@ -8,7 +8,8 @@
 #include "json.h"
 #include "numbers.h"
 
-/* Counts the levels and the values of a JSON text before bo_json recurses and allocates. Stops at depth most + 1. */
+/* Counts the levels and the values of a JSON text before bo_json recurses and allocates. Stops at depth max_depth +
+ * 1. */
 static int measure(const char *text, size_t length, int max_depth, size_t *values)
 {
     int depth = 0, deepest = 0;

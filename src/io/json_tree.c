@@ -45,7 +45,7 @@ bo_json *bo_json_new_number(double number)
 
 void bo_json_delete(bo_json *value)
 {
-    while (value) { /* values beside it belong to its parent, which deletes all of them */
+    while (value) { /* its siblings belong to its parent, which deletes all of them */
         bo_json *next = value->next;
         bo_json_delete(value->child);
         free(value->key);
@@ -178,7 +178,7 @@ bool bo_json_equal(const bo_json *a, const bo_json *b)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* `at`: the next byte, or after a failure the byte that is wrong. */
+/* `at`: the next byte, or after a failure the invalid byte. */
 typedef struct reader {
     const char *at, *end;
     int depth;
@@ -189,7 +189,7 @@ static void skip_spaces(reader *r)
     while (r->at < r->end && (unsigned char)*r->at <= ' ') r->at++;
 }
 
-static bool take(reader *r, char c)
+static bool accept(reader *r, char c)
 {
     skip_spaces(r);
     if (r->at == r->end || *r->at != c) return false;
@@ -197,7 +197,7 @@ static bool take(reader *r, char c)
     return true;
 }
 
-static bool take_literal(reader *r, const char *literal)
+static bool accept_literal(reader *r, const char *literal)
 {
     const size_t length = strlen(literal);
     if ((size_t)(r->end - r->at) < length || memcmp(r->at, literal, length) != 0) return false;
@@ -205,7 +205,7 @@ static bool take_literal(reader *r, const char *literal)
     return true;
 }
 
-/* Reads the four hexadecimal digits of a code unit; -1: there are others. */
+/* Reads the four hexadecimal digits of a code unit; -1: other characters. */
 static long code_unit(const reader *r, const char *at)
 {
     long unit = 0;
@@ -310,17 +310,17 @@ static bool read_child(reader *r, bo_json *parent, bool member)
 {
     bo_json *child = bo_json_new(BO_JSON_NULL);
     if (!bo_json_append(parent, child)) return false;
-    if (member && (!take(r, '"') || !(child->key = read_text(r)) || !take(r, ':'))) return false;
+    if (member && (!accept(r, '"') || !(child->key = read_text(r)) || !accept(r, ':'))) return false;
     return read_value(r, child);
 }
 
 static bool read_children(reader *r, bo_json *value, char close)
 {
     bool good = r->depth++ < BO_JSON_NESTING;
-    if (good && !take(r, close)) {
+    if (good && !accept(r, close)) {
         do good = read_child(r, value, close == '}');
-        while (good && take(r, ','));
-        good = good && take(r, close);
+        while (good && accept(r, ','));
+        good = good && accept(r, close);
     }
     r->depth--;
     return good;
@@ -351,12 +351,12 @@ static bool read_value(reader *r, bo_json *value)
         return read_children(r, value, '}');
     case 't':
         value->kind = BO_JSON_TRUE;
-        return take_literal(r, "true");
+        return accept_literal(r, "true");
     case 'f':
         value->kind = BO_JSON_FALSE;
-        return take_literal(r, "false");
+        return accept_literal(r, "false");
     case 'n':
-        return take_literal(r, "null");
+        return accept_literal(r, "null");
     default:
         return (*r->at == '-' || (*r->at >= '0' && *r->at <= '9')) && read_number(r, value);
     }
@@ -367,7 +367,7 @@ bo_json *bo_json_read(const char *text, size_t length, const char **stop)
     static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark */
     reader r = {text, text + length, 0};
     bo_json *value = text ? bo_json_new(BO_JSON_NULL) : NULL;
-    if (value) take_literal(&r, mark);
+    if (value) accept_literal(&r, mark);
     const bool good = value && read_value(&r, value);
     if (stop) *stop = r.at;
     if (good) return value;
@@ -438,7 +438,7 @@ static void print_text(printer *p, const char *text)
     print(p, "\"");
 }
 
-/* 15 digits if they are enough, otherwise 17. The decimal point is that of JSON in every locale. */
+/* 15 digits if they are enough, otherwise 17. The decimal separator is a point in every locale. */
 static void print_number(printer *p, double number)
 {
     char text[40];

@@ -1,5 +1,5 @@
-/* JSON values as a tree: parsed from text, built, changed, compared and printed. The memory is that of malloc, so that
- * no context is needed; functions that allocate return NULL or false if there is none. All accept NULL values. */
+/* JSON values as a tree: parsed from text, built, changed, compared and printed. Memory comes from malloc, so that no
+ * context is needed. Functions that allocate return NULL or false if malloc fails. All functions accept NULL values. */
 #ifndef BO_IO_JSON_TREE_H
 #define BO_IO_JSON_TREE_H
 
@@ -31,14 +31,14 @@ struct bo_json {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-enum { BO_JSON_NESTING = 1000 }; /* more levels than that are an error */
+enum { BO_JSON_NESTING = 1000 }; /* deeper nesting is an error */
 
-/* Parses the value that the text starts with, after blanks. *stop: the byte after it, or where it is malformed (NULL
- * function argument: not wanted). Members may be repeated; the first one is found. */
+/* Parses the value at the start of the text, after whitespace. *stop: the byte after the value, or the position of the
+ * error; `stop` may be NULL. If members are repeated, the first one is found. */
 bo_json *bo_json_read(const char *text, size_t length, const char **stop);
-/* Parses a text that is one value, with blanks around it. */
+/* Parses a text that is one value, with optional whitespace around it. */
 bo_json *bo_json_read_all(const char *text);
-/* Prints a value, on one line or indented by tabs. Freed with free. Numbers that are not finite become null. */
+/* Prints a value, on one line or indented by tabs. Freed with free. NaN and infinities become null. */
 char *bo_json_print(const bo_json *value);
 char *bo_json_print_indented(const bo_json *value);
 

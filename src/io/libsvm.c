@@ -59,7 +59,7 @@ static bo_status keep_item(bo_context *context, bo_libsvm_items *items, size_t i
     return BO_OK;
 }
 
-/* Parses a row. Raises *widest to the largest index + 1; with items NULL it does only that. */
+/* Parses a row. Raises *widest to the largest index + 1; if `items` is NULL, it does nothing else. */
 static bo_status parse_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                            bo_libsvm_items *items, size_t *widest)
 {

@@ -1,4 +1,4 @@
-/* Whole texts, mapped or read into memory. */
+/* Complete texts, mapped or read into memory. */
 #include "mapping.h"
 #include "bytes.h"
 

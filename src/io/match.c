@@ -4,7 +4,7 @@
 #include <string.h>
 #include "stream.h"
 
-/* The places of the names of a file, sorted by name. NULL until a column is not where it was expected. */
+/* The places of the names of a file, sorted by name. NULL until a column is not at its expected place. */
 typedef struct name_order {
     char ***places;
 } name_order;
@@ -58,7 +58,8 @@ static void log_extras(bo_context *context, const bo_stream *stream, bool *used,
                bo_reader_path(reader), extras, extras == 1 ? "" : "s", names, extras > 3 ? ", …" : "");
 }
 
-/* Column i of the schema, which is no input, is column `found` of the file. `known` marks columns that are not read. */
+/* Column i of the schema, which is not an input, is column `found` of the file. `known` marks columns that are not
+ * read. */
 static void note_role(bo_stream *stream, size_t i, size_t found, bool *known, size_t *targets_found)
 {
     const bo_column *column = &stream->schema->columns[i];

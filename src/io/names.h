@@ -1,4 +1,4 @@
-/* A list of names for an error message: as many as fit, and the number of the others. */
+/* A list of names for an error message: as many as fit, and the number of the remaining names. */
 #ifndef BO_IO_NAMES_H
 #define BO_IO_NAMES_H
 

@@ -21,7 +21,7 @@ typedef struct bo_npy_header {
     char descr[16];
     bool has_descr, has_order, has_shape, by_column;
     size_t rank;
-    uint64_t *shape; /* BO_NPY_RANK numbers of the caller */
+    uint64_t *shape; /* BO_NPY_RANK numbers, owned by the caller */
 } bo_npy_header;
 
 static bo_status malformed(bo_npy_parser *parser, const char *what)
@@ -35,14 +35,14 @@ static char next_token(bo_npy_parser *parser)
     return parser->at < parser->end ? *parser->at : 0;
 }
 
-static bool take(bo_npy_parser *parser, char c)
+static bool accept(bo_npy_parser *parser, char c)
 {
     if (next_token(parser) != c || c == 0) return false;
     ++parser->at;
     return true;
 }
 
-static bool take_literal(bo_npy_parser *parser, const char *literal)
+static bool accept_literal(bo_npy_parser *parser, const char *literal)
 {
     size_t length = strlen(literal);
     next_token(parser);
@@ -68,8 +68,8 @@ static bo_status take_string(bo_npy_parser *parser, char *out, size_t size)
 
 static bo_status take_shape(bo_npy_parser *parser, bo_npy_header *header)
 {
-    if (!take(parser, '(')) return malformed(parser, "expected a tuple as shape");
-    while (!take(parser, ')')) {
+    if (!accept(parser, '(')) return malformed(parser, "expected a tuple as shape");
+    while (!accept(parser, ')')) {
         char c = next_token(parser);
         uint64_t value = 0;
         if (c < '0' || c > '9') return malformed(parser, "expected integers in shape");
@@ -79,7 +79,8 @@ static bo_status take_shape(bo_npy_parser *parser, bo_npy_header *header)
         }
         if (header->rank == BO_NPY_RANK) return malformed(parser, "shape has more than 32 dimensions");
         header->shape[header->rank++] = value;
-        if (!take(parser, ',') && next_token(parser) != ')') return malformed(parser, "expected ) at the end of shape");
+        if (!accept(parser, ',') && next_token(parser) != ')')
+            return malformed(parser, "expected ) at the end of shape");
     }
     return BO_OK;
 }
@@ -88,7 +89,7 @@ static bo_status take_pair(bo_npy_parser *parser, bo_npy_header *header)
 {
     char key[32];
     BO_TRY(take_string(parser, key, sizeof key));
-    if (!take(parser, ':')) return malformed(parser, "expected a value after a key");
+    if (!accept(parser, ':')) return malformed(parser, "expected a value after a key");
     if (strcmp(key, "descr") == 0 && !header->has_descr) {
         header->has_descr = true;
         if (next_token(parser) == '[')
@@ -101,8 +102,8 @@ static bo_status take_pair(bo_npy_parser *parser, bo_npy_header *header)
     }
     if (strcmp(key, "fortran_order") == 0 && !header->has_order) {
         header->has_order = true;
-        header->by_column = take_literal(parser, "True");
-        return header->by_column || take_literal(parser, "False")
+        header->by_column = accept_literal(parser, "True");
+        return header->by_column || accept_literal(parser, "False")
                    ? BO_OK
                    : malformed(parser, "expected True or False as fortran_order");
     }
@@ -115,10 +116,10 @@ static bo_status take_pair(bo_npy_parser *parser, bo_npy_header *header)
 
 static bo_status parse_header(bo_npy_parser *parser, bo_npy_header *header)
 {
-    if (!take(parser, '{')) return malformed(parser, "expected a dictionary");
-    while (!take(parser, '}')) {
+    if (!accept(parser, '{')) return malformed(parser, "expected a dictionary");
+    while (!accept(parser, '}')) {
         BO_TRY(take_pair(parser, header));
-        if (!take(parser, ',') && next_token(parser) != '}') return malformed(parser, "expected , or }");
+        if (!accept(parser, ',') && next_token(parser) != '}') return malformed(parser, "expected , or }");
     }
     next_token(parser);
     if (parser->at != parser->end) return malformed(parser, "expected the end of the header after the dictionary");
@@ -180,7 +181,7 @@ static bo_status find_header(bo_context *context, bo_bytes *bytes, const unsigne
     *length = head[8] | (size_t)head[9] << 8;
     if (major > 1) *length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     if (*length > BO_NPY_HEADER)
-        return bo_fail(context, BO_FORMAT, "%s: the .npy header announces %zu bytes, more than the maximum of %d", path,
+        return bo_fail(context, BO_FORMAT, "%s: the .npy header declares %zu bytes, more than the maximum of %d", path,
                        *length, BO_NPY_HEADER);
     BO_TRY(bo_bytes_peek(context, bytes, *start + *length, data, &have));
     if (have < *start + *length)
@@ -228,7 +229,7 @@ bo_status bo_npy_open(bo_context *context, bo_reader *reader)
 }
 
 /* ====================================================================================================================
- * Writing .npy version 1.0: the header is padded with blanks, so that the numbers start at a multiple of 64 bytes. */
+ * Writing .npy version 1.0: the header is padded with spaces, so that the numbers start at a multiple of 64 bytes. */
 
 static bo_status count_numbers(bo_context *context, const char *path, const bo_array *shape, size_t item, size_t *count)
 {
@@ -247,7 +248,7 @@ static bo_status count_numbers(bo_context *context, const char *path, const bo_a
     return BO_OK;
 }
 
-/* Of `shape` only rank and shape are used. */
+/* Only the members rank and shape of `shape` are used. */
 static bo_status write_array(bo_context *context, bo_output *output, const bo_array *shape, const void *values,
                              size_t item)
 {

@@ -86,7 +86,7 @@ static bool decimal_exact(const bo_decimal *d, double *value)
 }
 
 /* The same in the 64-bit mantissa of x87, where 10^27 is still exact (5^27 < 2^63): one rounding to 64 bits, so the
- * rounding to 53 is right unless the 11 bits between lie within one unit of the half way. */
+ * rounding to 53 bits is correct unless the 11 dropped bits are within one unit of the halfway point. */
 static bool decimal_extended(const bo_decimal *d, double *value)
 {
 #if LDBL_MANT_DIG == 64 && defined(__x86_64__)
@@ -178,7 +178,7 @@ bool bo_is_missing_text(const char *text)
     return strcasecmp(text + (*text == '-' || *text == '+'), "nan") == 0;
 }
 
-/* Copies a number with the decimal point '.' and without grouping. False if `text` is no number of this form. */
+/* Copies a number with the decimal point '.' and without grouping. False if `text` is not a number of this form. */
 static bool write_plain(const bo_number_form *form, const char *text, const char *end, char *out, size_t size)
 {
     const char *p = text;
@@ -260,7 +260,7 @@ void bo_number_signs_add(bo_number_signs *signs, const char *text, const char *e
     }
 }
 
-/* Semicolons separate columns where commas are decimal; in a file with commas between columns a quoted 1,234 has
+/* Semicolons separate columns if commas are decimal. In a file with commas between columns, a quoted 1,234 has digit
  * groups. */
 bo_number_form bo_number_form_find(const bo_number_signs *signs, char delimiter)
 {

@@ -1,4 +1,4 @@
-/* Origins of columns. float32 has 24 bits: of the Unix time 1.7e9 it keeps multiples of 128 seconds. The difference
+/* Origins of columns. float32 has 24 bits: it rounds the Unix time 1.7e9 to multiples of 128 seconds. The difference
  * from a number near the values is exact in float64 (Sterbenz) and small, so that float32 resolves the range of the
  * column. */
 #include "origins.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 #include "../base/rng.h"
 
-/* Values at most FAR ranges from 0 lose two bits of float32 or less. A range below NOISE of the values is that of
- * rounding errors in float64, which are no signal, unless the values are integers. Beyond LARGEST_EXACT float32 does
- * not hold all integers, beyond LARGEST_INTEGER float64 does not. */
+/* Values at most FAR ranges from 0 lose two bits of float32 or less. A range below NOISE times the values consists of
+ * float64 rounding errors, not of signal, unless the values are integers. Beyond LARGEST_EXACT float32 does not hold
+ * all integers, beyond LARGEST_INTEGER float64 does not. */
 static const double far_ranges = 4, noise = 0x1p-43, largest_exact = 0x1p24, largest_integer = 0x1p53;
 
-/* Of the different values an eighth at each end may be far from the rest, whose range is then at most 1/16 of that of
- * all values. */
+/* An eighth of the distinct values at each end may be far from the rest, if the range of the rest is at most 1/16 of
+ * the full range. */
 enum { ENDS = 8, NARROWER = 16 };
 
 void bo_sketch_add(bo_value_sketch *sketch, double value)

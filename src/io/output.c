@@ -63,7 +63,7 @@ static char *resolve(bo_context *context, const char *path)
 
 /* ---- temporary files --------------------------------------------------------------------------------------------- */
 
-/* A process that writes a temporary file holds its lock. File systems that have no locks count as locked. */
+/* A process that writes a temporary file holds its lock. Files on file systems without locks count as locked. */
 static bool lock(int fd)
 {
     return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
@@ -76,7 +76,7 @@ static bool has_name(int fd, const char *name)
            file.st_ino == named.st_ino;
 }
 
-/* Removes a temporary file that nobody writes, because its process was killed. */
+/* Removes a temporary file whose process was killed, so that nobody writes it. */
 static bool remove_stale(const char *name)
 {
     const int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -87,8 +87,8 @@ static bool remove_stale(const char *name)
     return removed;
 }
 
-/* Returns -1 with errno; EEXIST if another process writes the file of this name. A process that takes the file for
- * stale before it is locked removes it: then it is created again. */
+/* Returns -1 with errno; EEXIST if another process writes the file of this name. Another process may consider the file
+ * stale and remove it before it is locked: then it is created again. */
 static int create(const char *name)
 {
     enum { ATTEMPTS = 100 };
@@ -303,7 +303,7 @@ static bo_status commit_memory(bo_context *context, bo_output *output)
     return BO_OK;
 }
 
-/* Flushes the file and gives it its name. Afterwards the temporary name may be that of another output. */
+/* Flushes the file and renames it to its final name. Afterwards another output may use the temporary name. */
 static bo_status commit_file(bo_context *context, bo_output *output)
 {
     if (fsync(output->fd) != 0) return failed(context, output, "writing failed", errno);

@@ -8,14 +8,13 @@
 /* Output to memory: committing sets *bytes (released with bo_free) and *size; before, and after a failure, they are
  * NULL and 0. */
 bo_status bo_output_open_memory(bo_context *context, void **bytes, size_t *size, bo_output **out);
-/* Output to a sink. What it receives in memory is NULL and 0 until the output is committed. */
+/* Output to a sink. The memory pointer and size of the sink are NULL and 0 until the output is committed. */
 bo_status bo_output_open_sink(bo_context *context, const bo_sink *sink, bo_output **out);
 /* Checks that a sink has one of path, bytes and write. */
 bo_status bo_sink_check(bo_context *context, const bo_sink *sink);
-void bo_sink_clear(const bo_sink *sink);             /* sets what it receives in memory to NULL and 0; accepts NULL */
+void bo_sink_clear(const bo_sink *sink); /* sets the memory pointer and size of the sink to NULL and 0; accepts NULL */
 const char *bo_output_path(const bo_output *output); /* for messages; "memory" for memory */
-/* Memory: reserves room for `size` more bytes, so that large outputs are not copied while they grow. Ignored for
- * files. */
+/* Memory: reserves `size` more bytes, so that large outputs are not copied while they grow. Ignored for files. */
 bo_status bo_output_reserve(bo_context *context, bo_output *output, size_t size);
 /* Commits if `status` is BO_OK; otherwise abandons the output and returns `status`. */
 bo_status bo_output_finish(bo_context *context, bo_output *output, bo_status status);

@@ -147,7 +147,7 @@ static bo_status reserve_cells(bo_context *context, bo_reader *reader, size_t ce
     return BO_OK;
 }
 
-/* Room for one more row of text. A block starts small and grows, so that small files need little memory. */
+/* Reserves one more row of text. A block starts small and grows, so that small files need little memory. */
 static bo_status reserve_row(bo_context *context, bo_reader *reader, size_t row, size_t max_rows)
 {
     if ((row + 1) * reader->columns > reader->cell_capacity) {

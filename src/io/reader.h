@@ -1,6 +1,6 @@
 /* Internals of a reader. reader.c opens and dispatches; detect.c detects the format; text.c splits records and stores
  * strings; delimited.c and libsvm.c parse records; npy.c and idx.c read headers of arrays; array.c reads rows of arrays
- * and whole arrays; foreign.c names formats that are not read. */
+ * and whole arrays; foreign.c identifies formats that are not supported. */
 #ifndef BO_IO_READER_H
 #define BO_IO_READER_H
 
@@ -9,7 +9,7 @@
 #include "numbers.h"
 
 enum {
-    BO_MAX_COLUMNS = 1 << 22,      /* a wider table is taken as damaged */
+    BO_MAX_COLUMNS = 1 << 22,      /* a wider table is considered damaged */
     BO_MAX_RECORD = 1 << 28,       /* bytes of one line of text */
     BO_MAX_NAME = 4096,            /* bytes of the name of a column, which is repeated for each of its categories */
     BO_BLOCK_CELLS = 1 << 17,      /* cells of one block of bo_reader_next: stays in cache */
@@ -37,7 +37,7 @@ typedef enum bo_number_type {
 typedef struct bo_array_layout {
     bo_number_type type;
     size_t item;
-    bool swap;      /* not the byte order of this computer */
+    bool swap;      /* not the byte order of this host */
     bool by_column; /* Fortran order */
     uint64_t offset;
 } bo_array_layout;
@@ -47,7 +47,7 @@ typedef struct bo_strings {
     struct bo_strings_piece *first, *current;
 } bo_strings;
 
-/* The text not yet parsed: [begin, end) of buffer; `line` is the number of the line at begin, from 1. */
+/* The unparsed text: [begin, end) of buffer; `line` is the number of the line at begin, from 1. */
 typedef struct bo_records {
     char *buffer;
     size_t begin, end, capacity;
@@ -69,7 +69,7 @@ struct bo_reader {
     bo_format format;
     size_t columns;
     char **names;  /* NULL: no header */
-    bool *unnamed; /* with names: the header has none for this column, whose name is its number */
+    bool *unnamed; /* with names: the header has no name for this column; its number is used */
     bool rows_known;
     size_t rows;     /* when known */
     size_t next_row; /* index of the next row */
@@ -122,7 +122,7 @@ bo_status bo_npy_open(bo_context *context, bo_reader *reader);
 bo_status bo_idx_open(bo_context *context, bo_reader *reader);
 /* Checks that rows x columns are plausible and that the file contains them. */
 bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t rows, uint64_t columns);
-/* Skips the header, which was only peeked at before. */
+/* Skips the header, which was only peeked before. */
 bo_status bo_array_rows_start(bo_context *context, bo_reader *reader);
 bo_status bo_array_rows_rewind(bo_context *context, bo_reader *reader);
 bo_status bo_array_rows_skip(bo_context *context, bo_reader *reader, size_t rows);
@@ -157,11 +157,12 @@ bo_status bo_detect(bo_context *context, bo_bytes *bytes, bo_format requested, b
 typedef enum bo_record_end { BO_RECORD_FOUND, BO_RECORD_MORE, BO_RECORD_OPEN_QUOTE } bo_record_end;
 /* Finds the end (newline) of the record that starts at `text`; quotes are respected unless delimiter is 0 or ' '. */
 bo_record_end bo_record_find(const char *text, const char *end, char delimiter, const char **stop);
-/* The next record that is not blank, without its line ending; *text is NULL at the end. */
+/* The next record that is not empty, without its line ending; *text is NULL at the end. */
 bo_status bo_records_next(bo_context *context, bo_reader *reader, const char **text, const char **end, size_t *line);
 bo_status bo_records_rewind(bo_context *context, bo_reader *reader);
 
-/* A copy in UTF-8 that is valid until bo_strings_clear; other text is read as Latin-1. NULL: out of memory. */
+/* A copy in UTF-8 that is valid until bo_strings_clear; text that is not UTF-8 is read as Latin-1. NULL: out of
+ * memory. */
 char *bo_strings_add(bo_context *context, bo_strings *strings, const char *text, size_t length);
 void bo_strings_clear(bo_strings *strings);
 void bo_strings_free(bo_strings *strings);
@@ -177,7 +178,7 @@ bool bo_field_next(char delimiter, const char **at, const char *end, bo_reader_f
 bo_status bo_delimited_open(bo_context *context, bo_reader *reader, const bo_text_form *form);
 bo_status bo_delimited_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,
                            size_t row);
-/* Makes room for one string per cell; cells without text have NULL. */
+/* Reserves one string per cell; cells without text have NULL. */
 bo_status bo_text_reserve(bo_context *context, bo_reader *reader);
 bo_status bo_libsvm_open(bo_context *context, bo_reader *reader, size_t min_columns);
 bo_status bo_libsvm_row(bo_context *context, bo_reader *reader, const char *text, const char *end, size_t line,

@@ -41,7 +41,8 @@ static size_t inputs_of(const bo_schema *schema, const bo_column *column)
     return bo_column_width(schema, column) + (bo_column_is_input(column) && column->indicator);
 }
 
-/* The end of the name of input k of a column: a separator and what the input is; both empty for a plain number. */
+/* The suffix of the name of input k of a column: a separator and the meaning of the input; both empty for a plain
+ * number. */
 static const char *input_detail(const bo_schema *schema, const bo_column *column, size_t k, const char **separator)
 {
     const size_t width = bo_column_width(schema, column);
@@ -95,7 +96,7 @@ static size_t write_name(const bo_schema *schema, size_t i, size_t k, char *text
            1;
 }
 
-/* Names all inputs in schema->input_text, or with text NULL only returns the bytes that they need. */
+/* Writes the names of all inputs to schema->input_text. If `text` is NULL, it only returns the required bytes. */
 static size_t name_inputs(bo_schema *schema, char *text, size_t size)
 {
     size_t at = 0, used = 0;

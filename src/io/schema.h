@@ -8,7 +8,7 @@
 #include "dates.h"
 #include "reader.h"
 
-enum { BO_DATE_SHARE = 100 }; /* of so many cells at most one is no date in a column of dates */
+enum { BO_DATE_SHARE = 100 }; /* of this many cells, at most one is invalid in a column of dates */
 
 typedef enum bo_column_kind {
     BO_COLUMN_NUMBER = 0,
@@ -29,10 +29,10 @@ typedef struct bo_column {
     size_t first;             /* first column of x, or of y for a target */
     bo_categories categories; /* of one-hot and target-encoded columns; sorted */
     double origin;            /* NUMBER: x is the difference from it */
-    double fill;              /* replaces a missing number, truth value or date (in days); NAN: they are errors */
+    double fill;              /* replaces a missing number, Boolean or date (in days); NAN: missing values are errors */
     bool indicator;           /* the last input of the column is 1 where the value is missing */
     size_t missing;           /* missing values in the training data */
-    size_t values;            /* different values of a text column that was left out */
+    size_t values;            /* distinct values of an omitted text column */
     bo_omission why;          /* UNUSED */
     bo_date_form date;        /* DATE */
     bool has_time;            /* DATE: the hour is an input */
@@ -53,7 +53,7 @@ struct bo_schema {
     size_t column_count;
     bo_column *columns;
     size_t dim, targets, rows;
-    size_t unlabeled; /* rows without a target, which are left out */
+    size_t unlabeled; /* rows without a target, which are omitted */
     size_t numbers;   /* pairs of libsvm text that were counted when the schema was fitted; 0: not counted */
     char **inputs, **target_names;
     char *input_text; /* the names that `inputs` points to */
@@ -69,10 +69,10 @@ bo_status bo_schema_new(bo_context *context, size_t columns, size_t targets, bo_
 /* Sets dim, the places of columns in x, and the names and origins of inputs; kinds and categories must be set. May be
  * called again. */
 bo_status bo_schema_finish(bo_context *context, bo_schema *schema);
-/* Fills in the description of a schema, when nothing of it changes any more. */
+/* Fills in the description of a schema, after its last change. */
 bo_status bo_schema_note(bo_context *context, bo_schema *schema);
 bo_schema *bo_schema_retain(const bo_schema *schema);
-/* Columns of x that a column of the file becomes, without its indicator. */
+/* Number of columns of x for a column of the file, without its indicator. */
 size_t bo_column_width(const bo_schema *schema, const bo_column *column);
 static inline bool bo_column_is_input(const bo_column *column)
 {
@@ -99,8 +99,8 @@ typedef struct bo_data_input {
     bo_reader *data, *labels;
 } bo_data_input;
 
-/* Writes a schema as JSON text, followed by a NUL that *size does not count, and reads it. folds: with the codes for
- * training rows. */
+/* Writes a schema as JSON text, followed by a NUL that *size does not count, and reads it. folds: includes the codes
+ * for training rows. */
 bo_status bo_schema_write(bo_context *context, const bo_schema *schema, bool folds, void **bytes, size_t *size);
 bo_status bo_schema_parse(bo_context *context, const char *text, size_t size, bo_schema **out);
 
@@ -121,7 +121,7 @@ bo_status bo_schema_encode(bo_context *context, const bo_data_desc *desc, bo_dat
                            const bo_split_desc *split, bo_schema *schema);
 /* The fold of a training row, by its number in the file. */
 size_t bo_schema_fold(const bo_schema *schema, size_t row);
-/* bo_data_load() for the first file of a table: rows that `split` holds out do not influence the codes. */
+/* bo_data_load() for the first file of a table: held-out rows of `split` do not influence the codes. */
 bo_status bo_data_load_split(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
                              const bo_split_desc *split, bo_data **out);
 

@@ -51,7 +51,7 @@ static bo_status fit_late(bo_context *context, bo_fit *fit, bo_reader *reader)
     }
 }
 
-/* Of a binary file without missing values and categories only the target is read now, until it is known not to be a
+/* In a binary file without missing values and categories, only the target is read now, until it is known not to be a
  * class. The stream checks all values later. */
 static bo_status fit_array(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
@@ -110,8 +110,8 @@ static bo_status scan_rows(bo_context *context, bo_reader *reader, array_scan *s
     return bo_reader_rewind(context, reader);
 }
 
-/* Looks for missing values, and for the origins of columns if there are none. Integers are never missing, and float32
- * holds those of 16 bits. */
+/* Searches for missing values, and for the origins of columns if no value is missing. Integers are never missing, and
+ * float32 holds those of 16 bits. */
 static bo_status scan_array(bo_context *context, bo_fit *fit, bo_reader *reader, bool *missing)
 {
     const size_t columns = reader->columns;
@@ -136,7 +136,7 @@ static bo_status scan_array(bo_context *context, bo_fit *fit, bo_reader *reader,
     return status;
 }
 
-/* Of libsvm text without imputation and categories only the pairs are read. */
+/* In libsvm text without imputation and categories, only the pairs are read. */
 static bo_status fit_items(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     enum { PROGRESS_ROWS = 1024 };
@@ -201,7 +201,7 @@ static const char *role_of(bo_column_kind kind)
     return kind == BO_COLUMN_TARGET ? "the target" : kind == BO_COLUMN_WEIGHT ? "the weights" : "the group";
 }
 
-/* Sets the kind of the columns in `list`, which must be inputs so far. */
+/* Sets the kind of the columns in `list`, which must still be inputs. */
 static bo_status set_kind(bo_context *context, bo_fit *fit, const bo_reader *reader, const char *list, const char *what,
                           size_t max_count, bo_column_kind kind)
 {
@@ -287,7 +287,7 @@ static bo_status prepare(bo_context *context, bo_fit *fit, const bo_data_input *
     return choose_categories(context, fit, reader);
 }
 
-/* Of arrays and pairs without categories and missing values only a part is read. */
+/* In arrays and pairs without categories and missing values, only a part is read. */
 static bo_status first_pass(bo_context *context, bo_fit *fit, bo_reader *reader)
 {
     const bo_impute impute = fit->desc->impute;

@@ -10,11 +10,11 @@
 
 enum {
     BO_AUTO_CLASSES = 20,        /* different integers that are classes */
-    BO_MAX_ONE_HOT = 32,         /* values of a text column that is one-hot encoded without a request */
-    BO_MIN_UNIQUE_VALUES = 16,   /* a text column with more values, of which most occur once, has names or ids */
+    BO_MAX_ONE_HOT = 32,         /* values of a text column that is one-hot encoded by default */
+    BO_MIN_UNIQUE_VALUES = 16,   /* a text column with more values, most of which occur once, contains names or ids */
     BO_MIN_NUMBERED_ROWS = 20,   /* rows of a table in which consecutive integers are row numbers */
-    BO_SKETCH_COLUMNS = 1 << 15, /* columns at most whose values are sampled for their origins */
-    BO_MAX_INDEX_RATIO = 100     /* integers per row in the range of an index of fewer rows, which were selected */
+    BO_SKETCH_COLUMNS = 1 << 15, /* maximum number of columns whose values are sampled for their origins */
+    BO_MAX_INDEX_RATIO = 100     /* integers per row in the range of an index of selected rows */
 };
 
 /* A copy of a cell, for messages after the end of the table. */
@@ -23,11 +23,11 @@ typedef struct bo_noted_cell {
     char text[64];
 } bo_noted_cell;
 
-/* What the passes over a table learn about one input column. */
+/* Statistics of one input column from the passes over a table. */
 typedef struct bo_collector {
     bool forced; /* categories were requested */
     bool kept;   /* the column was requested: it is used even if it looks like row numbers or names */
-    bool late;   /* text after numbers and words: the categories need the second pass */
+    bool late;   /* text after numbers and missing values: the categories need the second pass */
     size_t numbers, texts;
     double mean;    /* of the numbers */
     double *values; /* for the median: all values, or a reservoir */
@@ -42,14 +42,14 @@ typedef struct bo_collector {
     bool repeated;       /* such a column has a value twice */
     bo_categories first; /* its first values */
     size_t full_at;      /* values seen when the set of categories became full; 0: it is not */
-    unsigned truths;     /* families of truth values (bo_truth_read) that all texts belong to, as a mask */
+    unsigned truths;     /* families of Booleans (bo_truth_read) that contain all texts, as a mask */
     size_t true_count;
     size_t dates[BO_DATE_FORMS]; /* texts that are a date in each form (bo_date_form) */
     bool has_time;
     double days[BO_DATE_FORMS];           /* sum of the dates in each form */
-    bo_noted_cell no_date[BO_DATE_FORMS]; /* the first text that is no date in this form */
+    bo_noted_cell no_date[BO_DATE_FORMS]; /* the first text that is not a date in this form */
     bo_noted_cell odd;                    /* the first text after numbers */
-    size_t missing_texts, infinite;       /* texts that are bo_is_missing_text, or infinite if they are numbers */
+    size_t missing_texts, infinite;       /* number of texts that are bo_is_missing_text, and of infinite numbers */
     bo_noted_cell first_missing, first_infinite, first_number;
 } bo_collector;
 
@@ -60,8 +60,8 @@ typedef struct bo_fit {
     bo_value_sketch *sketches; /* of the columns; NULL: there are too many */
     size_t *target_columns;    /* in the data file; NULL: none */
     bool refuse_text, second_pass;
-    bo_categories ambiguous_labels; /* words that are classes or missing values (bo_is_missing_text) */
-    bool unlabeled, ambiguous;      /* the target of the current row is missing, or such a word */
+    bo_categories ambiguous_labels; /* texts that are classes or missing values (bo_is_missing_text) */
+    bool unlabeled, ambiguous;      /* the target of the current row is missing, or ambiguous */
     size_t ambiguous_rows;
     size_t infinite; /* targets that are infinite if they are numbers, or names of classes */
     bo_noted_cell first_infinite;
@@ -112,7 +112,7 @@ bo_status bo_target_settle(bo_context *context, bo_fit *fit, const bo_reader *re
 
 /* ---- columns.c: inputs ------------------------------------------------------------------------------------------- */
 
-/* Notes what the name of a column says. */
+/* Notes the hints in the name of a column. */
 void bo_column_name_rows(const bo_reader *reader, size_t column, bo_collector *collector);
 bo_status bo_column_observe(bo_context *context, bo_fit *fit, const bo_cell *cell);
 /* Adds the value of a cell to the categories of its column. */

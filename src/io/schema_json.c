@@ -70,7 +70,7 @@ static size_t code_count(const bo_schema *schema, const bo_column *column)
     return (column->categories.count + 1) * bo_schema_code_width(schema);
 }
 
-/* What only some kinds of columns have. */
+/* Members that only some kinds of columns have. */
 static void write_details(bo_json_text *text, const bo_schema *schema, const bo_column *column, bool folds)
 {
     if (column->kind == BO_COLUMN_CATEGORY || column->kind == BO_COLUMN_ENCODED) {

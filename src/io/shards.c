@@ -39,7 +39,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A shard is a file of the directory: the index may come from anywhere and must not open other files. */
+/* A shard is a file of the directory: an untrusted index must not open other files. */
 static bool is_plain(const char *name)
 {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
@@ -188,7 +188,7 @@ bo_status bo_shards_open_memory(bo_context *context, const char *path, const cha
 
 enum { PATH = 4096 };
 
-/* Writes the path of a file beside the index. */
+/* Writes the path of a file in the directory of the index. */
 static bool beside(const char *index, const char *name, char out[PATH])
 {
     const char *slash = strrchr(index, '/');

@@ -6,8 +6,8 @@
 #include "tensors.h"
 
 /* Opens an index and all its shards, which are in the same directory, as one file. The tensors stay in the mappings of
- * the shards. Every tensor is in exactly the shard that the index names, and the shards have no others: anything else
- * is refused, with the names. "metadata" is not used. */
+ * the shards. Every tensor is in exactly the shard that the index names, and the shards have no other tensors:
+ * violations are refused, with the names. "metadata" is not used. */
 bo_status bo_shards_open(bo_context *context, const char *path, bo_tensors **out);
 
 /* Where shards are found. */

@@ -15,7 +15,7 @@ bo_status bo_source_check(bo_context *context, const bo_source *source)
     return bo_fail(context, BO_INVALID, "bo_source: expected one of path, bytes and read, found %d of them", origins);
 }
 
-/* Appends what the callback has. Ends when it has no more. */
+/* Appends the bytes of the callback until it has no more. */
 static bo_status collect(bo_context *context, const bo_source *source, const bo_limits *limits, bo_output *output)
 {
     enum { PIECE = BO_SIZE(1 << 16, 16) };

@@ -4,12 +4,12 @@
 
 #include <bochner/data.h>
 
-/* Invariants: `rows` is the first member, so that a pointer to it is a pointer to the block; its arrays have room for
- * row_room + 1 offsets and number_room numbers and belong to the block. */
+/* Invariants: `rows` is the first member, so that a pointer to it is a pointer to the block; its arrays belong to the
+ * block and have capacity row_capacity + 1 (offsets) and number_capacity (numbers). */
 typedef struct bo_sparse_block {
     bo_sparse rows;
     size_t row_capacity, number_capacity;
-    size_t numbers; /* stored, including those of the row that is being filled */
+    size_t numbers; /* stored numbers, including the row that is being filled */
 } bo_sparse_block;
 
 /* BO_INVALID unless offsets and columns ascend, columns are below `dim` and no array that is needed is NULL. For rows
@@ -18,9 +18,9 @@ bo_status bo_sparse_check(bo_context *context, const bo_sparse *rows);
 bo_status bo_sparse_create(bo_context *context, size_t dim, bo_sparse_block **out);
 /* Releases a block, given as its first member; or NULL. */
 void bo_sparse_destroy(const bo_sparse *rows);
-/* Makes room for one more row with up to `numbers` numbers. */
+/* Reserves one more row with up to `numbers` numbers. */
 bo_status bo_sparse_reserve(bo_context *context, bo_sparse_block *block, size_t numbers);
-/* Adds a number to the row that bo_sparse_end_row completes; there must be room. */
+/* Adds a number to the row that bo_sparse_end_row completes; it must have been reserved. */
 void bo_sparse_put(bo_sparse_block *block, size_t column, float value);
 void bo_sparse_end_row(bo_sparse_block *block);
 void bo_sparse_clear(bo_sparse_block *block);

@@ -1,5 +1,5 @@
 /* Reads rows with a schema in blocks: match.c finds the columns, convert.c converts the cells. Rows without a target
- * are left out, and categories become codes. */
+ * are omitted, and categories become codes. */
 #include <math.h>
 #include <string.h>
 #include "../base/trace.h"
@@ -9,7 +9,7 @@ enum { BO_STREAM_PART_ROWS = BO_SIZE(1024, 2) }; /* rows per block of a part if 
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Row numbers, weights and groups are noted if something needs them. */
+/* Row numbers, weights and groups are kept if they are needed. */
 static void plan_notes(bo_stream *stream)
 {
     const bo_schema *schema = stream->schema;
@@ -171,7 +171,7 @@ static bo_status skip_rows(bo_context *context, bo_stream *stream, size_t rows, 
     return BO_OK;
 }
 
-/* Moves to the next row of this part; *room: the number of consecutive rows of the part from there. */
+/* Moves to the next row of this part; *remaining: the number of consecutive rows of the part from this row. */
 static bo_status enter_part(bo_context *context, bo_stream *stream, size_t *remaining)
 {
     const bo_reader *reader = stream->source.data;
@@ -219,7 +219,7 @@ static bool is_labeled(const double *y, size_t targets)
     return true;
 }
 
-/* Removes rows without a target from rows [at, at + count); returns how many are left. */
+/* Removes rows without a target from rows [at, at + count); returns the number of remaining rows. */
 static size_t drop_unlabeled(bo_stream *stream, size_t at, size_t count, float *x, double *y)
 {
     const size_t dim = stream->schema->dim, targets = stream->schema->targets;
@@ -259,7 +259,7 @@ static void put_codes(const bo_stream *stream, size_t i, float *x)
     }
 }
 
-/* Warns at the end about values of unknown categories, invalid dates and numbers that were lost. */
+/* Warns at the end about values of unknown categories, invalid dates and numbers that underflowed. */
 static bo_status report_unseen(bo_context *context, bo_stream *stream)
 {
     const char *path = bo_reader_path(stream->source.data);
@@ -274,7 +274,7 @@ static bo_status report_unseen(bo_context *context, bo_stream *stream)
         bo_log(context, BO_LOG_WARNING, "%s: %zu row%s left out because the target is missing", path, stream->unlabeled,
                stream->unlabeled == 1 ? " is" : "s are");
     if (stream->undated && !stream->silent && !stream->training) {
-        /* One of several is a mistake, as it was in the training data. */
+        /* A single invalid date among several is a mistake, as in the training data. */
         const size_t max_undated = stream->dated > BO_DATE_SHARE ? stream->dated / BO_DATE_SHARE : stream->dated > 1;
         if (stream->undated > max_undated)
             return bo_fail(context, BO_FORMAT,

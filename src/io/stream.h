@@ -11,7 +11,7 @@ typedef struct bo_stream_run {
     size_t from, to, count;
 } bo_stream_run;
 
-/* The row number in the file, the weight and the group of each row of the last read; room for `capacity` rows. */
+/* The row number in the file, the weight and the group of each row of the last read; capacity: `capacity` rows. */
 typedef struct bo_row_notes {
     size_t *row;
     float *weight;
@@ -32,7 +32,7 @@ struct bo_stream {
     bool noted;                         /* the notes are kept */
     bool parted, keep_unlabeled;
     bool silent;         /* without warnings */
-    bool training;       /* the rows are those that the schema was fitted on, with this split */
+    bool training;       /* the schema was fitted on these rows, with this split */
     bo_split_desc split; /* zero: all rows are for training */
     uint64_t next_kept;  /* index of the next row among those with a target */
     bo_row_notes notes;
@@ -42,10 +42,10 @@ struct bo_stream {
     size_t shifted_count;
     size_t part, parts, first, last; /* rows [first, last) of a seekable file; otherwise every parts-th block */
     size_t unseen;                   /* values of unknown categories */
-    size_t dated, undated;           /* cells of columns of dates, and those that are no dates */
+    size_t dated, undated;           /* cells of date columns, and invalid dates */
     char first_undated[BO_PLACE_TEXT + 128];
     size_t vanished;        /* numbers that float32 rounds to 0 */
-    size_t unlabeled;       /* rows without a target that were left out */
+    size_t unlabeled;       /* omitted rows without a target */
     bo_sparse_block *block; /* the rows of the last bo_stream_next_sparse; NULL: none yet */
 };
 
@@ -72,12 +72,12 @@ bo_status bo_stream_restrict(bo_context *context, bo_stream *stream, size_t inde
 /* Takes ownership of `source`, even if it fails; the source must be at its start. */
 bo_status bo_stream_create(bo_context *context, const bo_data_desc *desc, const bo_schema *schema,
                            bo_data_input *source, bo_stream **out);
-/* The rows are those that the schema was fitted on: target-encoded columns have the codes for training rows where
- * `split` (NULL: everywhere) does not hold them out. */
+/* The schema was fitted on these rows: target-encoded columns have the codes for training rows, except in the held-out
+ * rows of `split` (NULL: no row is held out). */
 void bo_stream_train(bo_stream *stream, const bo_split_desc *split);
 /* The groups of the rows of the last read; NULL: none. */
 const uint64_t *bo_stream_groups(const bo_stream *stream);
-/* Like bo_stream_next, but ends after the rows of one read: rows without a target are not replaced by later ones. */
+/* Like bo_stream_next, but ends after the rows of one read: rows without a target are not replaced by later rows. */
 bo_status bo_stream_next_few(bo_context *context, bo_stream *stream, size_t max_rows, float *x, double *y,
                              size_t *rows);
 

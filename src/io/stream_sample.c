@@ -27,7 +27,7 @@ static bo_status draw_distinct(bo_context *context, bo_rng *rng, size_t bound, s
                 table[at] = pick + 1;
                 break;
             }
-            pick = top; /* already drawn: use the top, which cannot be */
+            pick = top; /* already drawn: use the top, which cannot have been drawn */
         }
         out[i] = pick;
     }
@@ -36,14 +36,14 @@ static bo_status draw_distinct(bo_context *context, bo_rng *rng, size_t bound, s
     return BO_OK;
 }
 
-/* Where a sample is written; y and weights may be NULL. */
+/* The output arrays of a sample; y and weights may be NULL. */
 typedef struct bo_stream_arrays {
     float *x;
     double *y;
     float *weights;
 } bo_stream_arrays;
 
-/* A row without a target may be among the rows that are drawn: then the sample has one row less. */
+/* A drawn row may have no target: then the sample has one row less. */
 static bo_status sample_by_seeking(bo_context *context, bo_stream *stream, size_t rows, bo_rng *rng,
                                    const bo_stream_arrays *to, size_t *sampled)
 {

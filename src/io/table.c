@@ -307,13 +307,13 @@ static bo_status keep_selected_sparse(bo_context *context, bo_table *table, bo_s
     return BO_OK;
 }
 
-/* Whether some rows of the table belong to other parts. */
+/* True if some rows of the table belong to other parts. */
 static bool chooses(const bo_table *table)
 {
     return table->split != BO_SPLIT_ALL && (has_parts(&table->desc) || table->split != BO_SPLIT_TRAIN);
 }
 
-/* The next rows of the open file, before those of other parts are left out. */
+/* The next rows of the open file, before the rows of other parts are removed. */
 static bo_status read_rows(bo_context *context, bo_table *table, size_t max_rows, bo_table_rows *rows, size_t *count)
 {
     if (rows->x) return bo_stream_next(context, table->stream, max_rows, rows->x, rows->y, count);
@@ -420,7 +420,8 @@ static bo_status sample_files(bo_context *context, const bo_table_desc *desc, co
 
 enum { SAMPLE_BLOCK = 1024 };
 
-/* The place of a row in a sample of `count` rows, by reservoir sampling; `count` or more: it is not taken. */
+/* The place of a row in a sample of `count` rows, by reservoir sampling; `count` or more: the row is not in the
+ * sample. */
 static uint64_t place_in_sample(const bo_table_desc *desc, uint64_t row, size_t count)
 {
     const uint64_t seed = desc->split.seed ^ 0x73616d706c65u;
@@ -491,8 +492,8 @@ bo_status bo_table_sample(bo_context *context, const bo_table_desc *desc, const 
     return sample_files(context, desc, schema, counts, count, x, y, weights, sampled);
 }
 
-/* The reservoir of a sample: rows that were taken, of which slot[k] is the k-th of the sample. It grows with the rows
- * that are read, because their number is not known before and `count` may be far beyond it. */
+/* The reservoir of a sample: the drawn rows; slot[k] is the row of element k of the sample. It grows with the number of
+ * rows read, which is not known in advance; `count` may be much larger. */
 typedef struct reservoir {
     size_t count, seen, capacity;
     size_t *slot;

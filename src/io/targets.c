@@ -13,7 +13,7 @@ static bo_status missing_target(bo_context *context, bo_fit *fit, const bo_cell 
                    bo_cell_place(cell, place));
 }
 
-/* None and - are the names of classes if other classes are words, and missing values otherwise. */
+/* None and - are the names of classes if other classes are text; otherwise they are missing values. */
 static bo_status observe_ambiguous(bo_context *context, bo_fit *fit, const bo_cell *cell)
 {
     if (fit->schema->task == BO_TASK_REGRESSION) return missing_target(context, fit, cell);
@@ -21,7 +21,7 @@ static bo_status observe_ambiguous(bo_context *context, bo_fit *fit, const bo_ce
     return bo_categories_add(context, &fit->ambiguous_labels, 0, cell->text);
 }
 
-/* Infinity is the name of a class if other classes are words. */
+/* Infinity is the name of a class if other classes are text. */
 static bo_status observe_infinite(bo_context *context, bo_fit *fit, const bo_cell *cell)
 {
     ++fit->infinite;
@@ -100,8 +100,8 @@ static bo_status scan_labels(bo_context *context, bo_fit *fit, bo_reader *labels
     }
 }
 
-/* In a column of words a header cannot be recognized by type. The first word is a class if it occurs again below, or if
- * no word occurs twice. */
+/* In a column of text a header cannot be recognized by type. The first text is a class if it occurs again below, or if
+ * no text occurs twice. */
 static bool header_is_class(const bo_categories *classes, size_t rows, const char *text)
 {
     if (bo_categories_find(classes, 0, text) != SIZE_MAX) return true;

@@ -38,7 +38,7 @@ struct bo_tensors {
     const unsigned char *bytes;
     size_t size;
     bool mapped;
-    void *collected; /* bytes that it owns; NULL: none */
+    void *collected; /* owned bytes; NULL: none */
     bo_file_tensor *tensors;
     bool *copied;
     size_t count;
@@ -151,7 +151,7 @@ static bo_status read_meta(bo_context *context, bo_tensors *file, const bo_json 
     {
         if (!bo_json_is(item, BO_JSON_TEXT)) return malformed(context, file, NULL, "expected strings in __metadata__");
         if (strcmp(item->key, BO_TENSORS_CHECKSUM) == 0)
-            continue; /* of this file, and of no file that is made from it */
+            continue; /* metadata of this file only, not of files derived from it */
         bo_meta *meta = &file->meta[file->meta_count++];
         meta->key = bo_strdup(context, item->key);
         meta->value = bo_strdup(context, item->text);
@@ -261,7 +261,7 @@ static bool has_checksum(const unsigned char *bytes, size_t size)
            bo_checksum_announced(bytes + BO_TENSORS_LENGTH, MARK, sizeof MARK - 1);
 }
 
-/* A file without a checksum is accepted: one of another program, or of a version that wrote none. */
+/* A file without a checksum is accepted: it comes from another program, or from a version that wrote no checksums. */
 static bo_status check_sum(bo_context *context, const bo_tensors *file)
 {
     char found[BO_CHECKSUM_DIGITS];
@@ -301,11 +301,11 @@ static bo_status read_file(bo_context *context, bo_tensors *file, bool verify)
     if (length > BO_TENSORS_MAX_HEADER)
         return bo_fail(context, BO_FORMAT,
                        "%s: expected a model or a feature map (safetensors), found another format: the first 8 bytes "
-                       "announce a header of %llu bytes, more than the maximum of %d",
+                       "declare a header of %llu bytes, more than the maximum of %d",
                        file->path, (unsigned long long)length, BO_TENSORS_MAX_HEADER);
     if (length > file->size - 8)
         return bo_fail(context, BO_FORMAT,
-                       "%s: the header announces %llu bytes, but the file has %zu; the file may be truncated",
+                       "%s: the header declares %llu bytes, but the file has %zu; the file may be truncated",
                        file->path, (unsigned long long)length, file->size);
     const char *header = (const char *)file->bytes + 8;
     if (length == 0 || header[0] != '{')
@@ -332,7 +332,7 @@ static bo_status map_file(bo_context *context, bo_tensors *file)
     return BO_OK;
 }
 
-/* The file of this path, or with `data` the bytes that have this name in messages. */
+/* The file at this path, or with `data` the bytes with this name in messages. */
 static bo_status open_tensors(bo_context *context, const char *path, const void *data, size_t size, bool verify,
                               bo_tensors **out)
 {

@@ -1,6 +1,6 @@
-/* safetensors files: named arrays and string metadata. Layout: u64 header length, JSON header, data. Files that are
- * written here have a checksum of all bytes in their metadata (io/checksum.h). It is verified when a file is opened,
- * and is not part of what bo_tensors_meta finds. */
+/* safetensors files: named arrays and string metadata. Layout: u64 header length, JSON header, data. Files that Bochner
+ * writes have a checksum of all bytes in their metadata (io/checksum.h). It is verified when a file is opened;
+ * bo_tensors_meta does not return it. */
 #ifndef BO_IO_TENSORS_H
 #define BO_IO_TENSORS_H
 
@@ -14,7 +14,7 @@ typedef struct bo_file_tensor {
     const char *name;
     bo_dtype dtype;
     size_t rank, shape[8];
-    const void *data; /* inside the mapping of a file that was read */
+    const void *data; /* for files that were read: inside the mapping */
     size_t bytes;
 } bo_file_tensor;
 
@@ -25,24 +25,24 @@ typedef struct bo_meta {
 typedef struct bo_tensors bo_tensors; /* an open file; immutable */
 
 bo_status bo_tensors_open(bo_context *context, const char *path, bo_tensors **out);
-/* Tensors in memory of the caller, presented as a file; the data must outlive it. */
+/* Tensors in memory of the caller, presented as a file; the data must outlive the object. */
 bo_status bo_tensors_borrow(bo_context *context, const char *path, const bo_file_tensor *tensors, size_t count,
                             bo_tensors **out);
 /* Several files with different tensors, presented as one, which then owns the array and the files. */
 bo_status bo_tensors_join(bo_context *context, const char *path, bo_tensors **parts, size_t count, bo_tensors **out);
-/* A file in memory, which must outlive it. */
+/* A file in memory, which must outlive the object. */
 bo_status bo_tensors_open_memory(bo_context *context, const char *name, const void *data, size_t size,
                                  bo_tensors **out);
-/* The file of a source. Memory must outlive it; a callback is read to its end first. */
+/* The file of a source. Memory must outlive the object; a callback is read to its end first. */
 bo_status bo_tensors_open_source(bo_context *context, const bo_source *source, bo_tensors **out);
-/* True if the path is a file with this key in its metadata. Its checksum is not verified: this only tells what kind of
- * file it is, so that opening it reports the damage. */
+/* True if the path is a file with this key in its metadata. Its checksum is not verified: the function only determines
+ * the kind of the file, and opening the file reports damage. */
 bool bo_tensors_mention(bo_context *context, const char *path, const char *key);
 void bo_tensors_close(bo_tensors *file);
 size_t bo_tensors_count(const bo_tensors *file);
 const bo_file_tensor *bo_tensors_at(const bo_tensors *file, size_t index);
 const bo_file_tensor *bo_tensors_find(const bo_tensors *file, const char *name); /* NULL: none */
-/* NULL: none. Of several files, the first that has the key counts. */
+/* NULL: none. With several files, the first file with the key is used. */
 const char *bo_tensors_meta(const bo_tensors *file, const char *key);
 size_t bo_tensors_meta_count(const bo_tensors *file); /* 0 for several files */
 bo_meta bo_tensors_meta_at(const bo_tensors *file, size_t index);
@@ -61,13 +61,13 @@ bo_status bo_tensors_write_memory(bo_context *context, const bo_file_tensor *ten
 /* Writes the same bytes to an output, which the caller closes with bo_output_finish. */
 bo_status bo_tensors_write_output(bo_context *context, bo_output *output, const bo_file_tensor *tensors, size_t count,
                                   const bo_meta *meta, size_t meta_count);
-/* The key under which the metadata hold the checksum of a text file that was written with the tensors. */
+/* The metadata key of the checksum of a text file that was written with the tensors. */
 #define BO_TENSORS_COMPANION(name) name ".checksum"
-/* Logs a warning if the metadata hold another checksum (bo_checksum_text) than that of the companion `path`. The text
- * may have been edited, so this is not an error. */
+/* Logs a warning if the checksum of the companion `path` (bo_checksum_text) differs from the metadata. The text may
+ * have been edited, so this is not an error. */
 void bo_tensors_compare(bo_context *context, const bo_tensors *file, const char *key, const char *path,
                         const char *checksum);
 
-/* Computes the checksum of a file in memory again, if it has one: for tests that change its bytes. */
+/* Recomputes the checksum of a file in memory, if it has one: for tests that change its bytes. */
 void bo_tensors_seal(void *bytes, size_t size);
 #endif

@@ -1,4 +1,4 @@
-/* Details of the safetensors format that reading and writing share. */
+/* Details of the safetensors format, shared by reading and writing. */
 #ifndef BO_IO_TENSORS_LAYOUT_H
 #define BO_IO_TENSORS_LAYOUT_H
 
@@ -7,7 +7,7 @@
 
 enum { BO_TENSORS_MAX_HEADER = 100 * 1000 * 1000, BO_TENSORS_MAX_RANK = 8, BO_DTYPES = BO_BOOL + 1 };
 
-/* The first entry of the header of every file that is written here. The digits of the checksum follow it. */
+/* The first header entry of every file that Bochner writes. The digits of the checksum follow it. */
 #define BO_TENSORS_CHECKSUM "bochner.checksum"
 #define BO_TENSORS_MARK     "{\"__metadata__\":{\"" BO_TENSORS_CHECKSUM "\":\"" BO_CHECKSUM_VERSION
 /* Bytes before the header, and before the digits. */

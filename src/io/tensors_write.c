@@ -1,5 +1,5 @@
 /* Writing of safetensors files: the widest types come first, so that every tensor is aligned; the header is padded with
- * blanks to 8 bytes. */
+ * spaces to 8 bytes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -25,7 +25,7 @@ bo_record_end bo_record_find(const char *text, const char *end, char delimiter, 
         *stop = bound;
         return newline ? BO_RECORD_FOUND : BO_RECORD_MORE;
     }
-    bool field_start = true; /* only blanks so far: a quote opens a quoted field here and is a character elsewhere */
+    bool field_start = true; /* only spaces so far: a quote opens a quoted field; elsewhere it is a plain character */
     for (const char *p = text; p < end;) {
         char c = *p++;
         if (c == '"' && field_start) {
@@ -46,7 +46,7 @@ bo_record_end bo_record_find(const char *text, const char *end, char delimiter, 
     return BO_RECORD_MORE;
 }
 
-/* Moves the rest to the front and reads more; grows the buffer if one record fills it. */
+/* Moves the remaining bytes to the front and reads more; grows the buffer if one record fills it. */
 static bo_status refill(bo_context *context, bo_reader *reader)
 {
     bo_records *records = &reader->records;

@@ -25,7 +25,7 @@ typedef struct reduction {
     const bo_bidiagonal *b;
     double *down, *across;
     void *workspace;
-    /* the product that runs: of the part of A from (row, column) */
+    /* the current product: with the part of A from (row, column) */
     size_t row, column;
     const double *x;
     double *y;
@@ -62,7 +62,7 @@ static void multiply_transposed(reduction *r, size_t row, size_t column, const d
     bo_parallel(r->context, bo_ceil_div(r->b->n - column, COLUMNS), columns_task, r);
 }
 
-/* Subtracts the updates from the product with x: y -= Σ_t to_t (from_t · x), over `count` rows of to and from. */
+/* Subtracts the updates from the product with x: y -= Σ_t to_t (from_t · x), over `count` rows of `to` and `from`. */
 static void correct(const reduction *r, size_t count, const double *from, size_t at, const double *to, size_t begin,
                     const double *x, double *y)
 {

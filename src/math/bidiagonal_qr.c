@@ -12,7 +12,7 @@
 enum {
     SWEEPS = BO_SIZE(64, 3),  /* collected at most */
     COLUMNS = BO_SIZE(32, 4), /* columns of the vectors per task */
-    MAX_SWEEPS = 60,          /* for n values: 60 n in all; two per value are usual */
+    MAX_SWEEPS = 60,          /* for n values: 60 n in total; two per value are typical */
 };
 
 /* Numbers up to this multiple of the largest one are set to zero. A sweep changes all numbers by rounding errors of a
@@ -29,7 +29,7 @@ typedef struct iteration {
     const bo_kernels *kernels;
     size_t n;
     double *d, *e, *ut, *vt;
-    double tolerance; /* smaller numbers are negligible */
+    double tolerance; /* numbers up to this are negligible */
     size_t count;
     sweep sweeps[SWEEPS];
     bo_rotation *left, *right;
@@ -133,8 +133,8 @@ static double smaller_value(double f, double g, double h)
     return 2 * (small / (sqrt(1 + as * as) + sqrt(1 + at * at))) * au;
 }
 
-/* Sets negligible numbers on the diagonal to zero. True: there was one. A shifted sweep would stop at a zero, because
- * its bulge vanishes; the plain one moves the zero to the end of the range. */
+/* Sets negligible numbers on the diagonal to zero. True: there was at least one. A shifted sweep would stop at a zero,
+ * because its bulge vanishes; the plain one moves the zero to the end of the range. */
 static bool has_zero(iteration *t, sweep range)
 {
     bool found = false;

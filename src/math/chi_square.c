@@ -14,7 +14,7 @@
  * than at c, and its sum cancels. Then a smaller a is tried. On the line a = 0 the integrand decreases for any weights.
  *
  * The trapezoidal rule converges exponentially: a change of 1e-9 after its step was halved leaves an error far below
- * it. Its points are y = sinh(u) / √K'', because for few weights and a small x the integrand decays only like y⁻². */
+ * it. Its points are y = sinh(u) / √K'', because the integrand decays only like y⁻² for few weights and a small x. */
 #include <complex.h>
 #include <math.h>
 #include "special.h"

@@ -24,7 +24,8 @@ typedef enum bo_triangle {
 enum { ROWS = BO_SIZE(128, 8), STRIP = BO_SIZE(64, 8) }; /* STRIP: right-hand sides per task */
 
 /* w: the lower triangle, `max_rows` numbers per row, with the reciprocals of its diagonal. slivers: -w left of the
- * diagonal blocks, packed as panels of A; those of block s start at s * mr * most. strips: one packed strip per worker.
+ * diagonal blocks, packed as panels of A; the slivers of block s start at s * mr * max_rows. strips: one packed strip
+ * per worker.
  */
 typedef struct bo_substitution {
     size_t mr, nr, max_rows, strip;
@@ -40,7 +41,7 @@ typedef struct strip_job {
     size_t ldx;
 } strip_job;
 
-/* Returns the number of rows of the largest triangle that is solved at once: a whole number of slivers of the
+/* Returns the number of rows of the largest triangle that is solved in one step: a multiple of the sliver of the
  * micro-kernel. */
 static size_t bo_substitution_rows(const bo_context *context)
 {

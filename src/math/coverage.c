@@ -28,7 +28,7 @@ bo_status bo_coverage_prepare(bo_context *context, bo_metrics *metrics)
     return BO_OK;
 }
 
-/* Reservoir sampling: row i stays with probability most / (i + 1). All targets of a row go to the same place. */
+/* Reservoir sampling: row i stays with probability capacity / (i + 1). All targets of a row go to the same place. */
 void bo_coverage_keep(bo_metrics *metrics, uint64_t row, size_t target, double mean, bool inside)
 {
     if (!metrics->interval_inside) return;
@@ -40,7 +40,7 @@ void bo_coverage_keep(bo_metrics *metrics, uint64_t row, size_t target, double m
     if (row < capacity) metrics->interval_rows = (size_t)row + 1;
 }
 
-/* Bits that are ordered like the number. */
+/* Bits with the same order as the numbers. */
 static uint64_t order_of(double number)
 {
     uint64_t bits;
@@ -48,7 +48,7 @@ static uint64_t order_of(double number)
     return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
-/* The number of predictions of a target up to a number, given by its order. */
+/* The number of predictions of a target up to a number, which is given by its order bits. */
 static size_t count_up_to(const bo_metrics *metrics, size_t target, uint64_t order)
 {
     size_t count = 0;

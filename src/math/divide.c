@@ -19,16 +19,16 @@
 enum {
     LEAF = BO_SIZE(32, 3),     /* largest part that is solved by QL */
     ALONE = BO_SIZE(256, 8),   /* largest merge that is one task; in larger ones the steps are divided into tasks */
-    STRIP = BO_SIZE(512, 8),   /* columns that are multiplied at once */
+    STRIP = BO_SIZE(512, 8),   /* columns per multiplication */
     ROOTS = BO_SIZE(16, 2),    /* roots per task */
     COLUMNS = BO_SIZE(128, 4), /* columns per task */
-    MAX_SWEEPS = 60,           /* QL steps per eigenvalue; two or three are usual */
+    MAX_SWEEPS = 60,           /* QL steps per eigenvalue; two or three are typical */
 };
 
-/* Where a row of Q may have nonzero numbers. */
+/* The columns in which a row of Q may have nonzero numbers. */
 typedef enum side { FIRST, BOTH, SECOND, SIDES } side;
 
-/* All arrays have n elements. strips, rooms: work memory of a merge in steps, or one per worker for merges alone;
+/* All arrays have n elements. strips, workspaces: for a merge in steps, or one per worker for merges that are one task;
  * lines: n numbers per worker. */
 typedef struct problem {
     bo_context *context;
@@ -44,12 +44,12 @@ typedef struct problem {
     atomic_bool diverged;
 } problem;
 
-/* One merge: the arrays of the problem at its first row. kept: rows that take part, by ascending pole; gone: the
- * others; column: where the vectors of u have their entry for a kept row (rows that are zero on the same side are
- * adjacent). */
+/* One merge: the arrays of the problem at its first row. kept: rows in the secular equation, by ascending pole; gone:
+ * deflated rows; column: where the vectors of u have their entry for a kept row (rows that are zero on the same side
+ * are adjacent). */
 typedef struct merge {
     bo_context *context;
-    size_t n, half, ld, line_size; /* most: length of a line */
+    size_t n, half, ld, line_size; /* line_size: length of a line */
     double rho, total;             /* total: Σ z² of the kept rows */
     double *d, *q, *u, *z, *poles, *weights, *updated;
     size_t *order, *sorted, *kept, *gone, *column;
@@ -115,12 +115,12 @@ static void ql_step(size_t n, size_t low, size_t high, double *d, double *e, dou
     e[high] = 0;
 }
 
-/* QL for n <= LEAF rows. e has room for n numbers. False: not converged. */
+/* QL for n <= LEAF rows. e has n elements. False: not converged. */
 static bool solve_part(size_t n, double *d, double *e, double *q, size_t ld)
 {
     for (size_t i = 0; i < n; i++) q[i * ld + i] = 1;
     e[n - 1] = 0;
-    /* the matrix is of order one, so that what loses digits by underflow is negligible */
+    /* the entries are of order one, so numbers that lose digits by underflow are negligible */
     const double negligible = fmax(DBL_EPSILON / 2 * fmax(largest(n, d), largest(n, e)), 0x1p-900);
     for (size_t low = 0; low < n; low++) {
         for (int sweep = 0;; sweep++) {
@@ -165,7 +165,7 @@ static void set_up(merge *m, double coupling)
     m->rho = 2 * fabs(coupling);
 }
 
-/* Merges the two lists that `order` holds, the second counted from `half`. */
+/* Merges the two sorted lists in `order`; the second starts at `half`. */
 static void merge_orders(const merge *m)
 {
     size_t a = 0, b = m->half;
@@ -183,7 +183,7 @@ static void keep(merge *m, size_t row)
     m->sides[m->side[row]]++;
 }
 
-/* Rotates rows i and j so that z_i becomes zero, if the number that this leaves beside the diagonal is negligible. */
+/* Rotates rows i and j so that z_i becomes zero, if the resulting off-diagonal number is negligible. */
 static bool rotate_away(merge *m, size_t i, size_t j, double tolerance)
 {
     double r = hypot(m->z[i], m->z[j]), c = m->z[j] / r, s = -m->z[i] / r;
@@ -281,8 +281,8 @@ static void solve_secular(merge *m)
 
 /* ---- the product ------------------------------------------------------------------------------------------------- */
 
-/* Replaces columns [first, last) of Q, all on one side. Kept rows that are zero there take no part: the others are the
- * columns [from, to) of u. */
+/* Replaces columns [first, last) of Q, all on one side. Kept rows that are zero in these columns are skipped: the
+ * remaining rows are the columns [from, to) of u. */
 static void multiply_strip(const merge *m, size_t first, size_t last, size_t from, size_t to)
 {
     size_t width = last - first, bytes = width * sizeof(double);
@@ -305,7 +305,7 @@ static void multiply(const merge *m)
         multiply_strip(m, j, bo_min(j + STRIP, m->n), m->sides[FIRST], m->keeps);
 }
 
-/* The roots are in ascending order in rows 0, 1, …; the rows that were gone follow. */
+/* The roots are in ascending order in rows 0, 1, …; the deflated rows follow. */
 static void order_rows(merge *m)
 {
     size_t *gone = m->sorted, a = 0, b = 0;
@@ -322,7 +322,7 @@ static void run(merge *m, double coupling)
     set_up(m, coupling);
     merge_orders(m);
     deflate(m);
-    double *values = m->z; /* of the rows that are gone; the roots overwrite d */
+    double *values = m->z; /* of the deflated rows; the roots overwrite d */
     for (size_t i = 0; i < m->goes; i++) values[i] = m->d[m->gone[i]];
     solve_secular(m);
     memcpy(m->d + m->keeps, values, m->goes * sizeof *values);
@@ -348,7 +348,7 @@ static void merge_task(void *arg, size_t index, int worker)
 
 /* ---- all merges -------------------------------------------------------------------------------------------------- */
 
-/* Takes the couplings out of the diagonal. */
+/* Subtracts the couplings from the diagonal. */
 static void uncouple(const problem *p, int levels)
 {
     for (size_t part = 1; part < (size_t)1 << levels; part++) {

@@ -8,9 +8,10 @@
 #include "scaling.h"
 #include "tridiagonal.h"
 
-enum { BLOCK = BO_SIZE(128, 5) }; /* reflectors that are applied at once */
+enum { BLOCK = BO_SIZE(128, 5) }; /* reflectors per block */
 
-/* Replaces the rows of q, eigenvectors of T, by those of A = Q T Qᵀ. The last reflectors are applied first. */
+/* Replaces the rows of q, eigenvectors of T, by the eigenvectors of A = Q T Qᵀ. The last reflectors are applied
+ * first. */
 static void transform_back(bo_context *context, size_t n, const double *a, size_t lda, const double *tau, double *q,
                            bo_reflectors *reflectors)
 {

@@ -1,6 +1,6 @@
 /* The largest eigenvalues of a symmetric positive semidefinite matrix and their eigenvectors: subspace iteration with
  * the Rayleigh-Ritz procedure (Halko, Martinsson and Tropp 2011), or bo_eigen if the matrix is small, if many values
- * are wanted, or if the iteration converges slowly. */
+ * are requested, or if the iteration converges slowly. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const double tolerance = 1e-9, rounding = 10 * DBL_EPSILON;
 typedef struct subspace {
     size_t n, width;
     const double *a;
-    double *basis, *image, *rotated; /* Q, orthonormal rows; Q A; room */
+    double *basis, *image, *rotated; /* Q, orthonormal rows; Q A; a buffer */
     double *small, *ritz;            /* width x width; width */
 } subspace;
 

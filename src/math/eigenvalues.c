@@ -6,7 +6,7 @@
 #include "reflect.h"
 #include "scaling.h"
 
-enum { MAX_STEPS = 60, EXCEPTION = 10 }; /* per eigenvalue or pair; two or three are usual */
+enum { MAX_STEPS = 60, EXCEPTION = 10 }; /* per eigenvalue or pair; two or three are typical */
 
 /* Multiplies rows [row, row + m) from the left by the reflector (v, tau), in columns [begin, end). */
 static void reflect_rows(size_t n, double *h, size_t m, const double *v, double tau, size_t row, size_t begin,
@@ -50,7 +50,8 @@ typedef struct shifts {
 } shifts;
 
 /* One step on rows low … high (three at least). The first column of (H - a)(H - b) for shifts a and b is computed from
- * differences, as in EISPACK's hqr: if all eigenvalues are nearly equal, a sum of products would be rounding only. */
+ * differences, as in EISPACK's hqr: if all eigenvalues are nearly equal, a sum of products would be rounding error
+ * only. */
 static void francis_step(const bo_context *context, size_t n, double *h, size_t low, size_t high, const shifts *shift)
 {
     const double *top = h + low * n + low, *next = top + n;
@@ -117,7 +118,7 @@ static bool iterate(const bo_context *context, size_t n, double *h, double *real
             if (++steps > MAX_STEPS) return false;
             const double *first = corner - n - 1;
             shifts shift = {first[n + 1], first[0], first[1] * first[n]};
-            /* sometimes the shifts of LAPACK's dlahqr, in case the usual ones lead around in a circle */
+            /* exceptional shifts as in LAPACK's dlahqr, in case the standard shifts cycle */
             if (steps % EXCEPTION == 0) {
                 double size = fabs(first[n]) + fabs(first[-1]);
                 shift.x = shift.y = *corner + 0.75 * size;

@@ -1,5 +1,5 @@
-/* Names of the enumerations of this module. The name is NULL if a value is out of range; a name that is not found
- * leaves *out unchanged. Outside the library, bo_enum_name and bo_enum_parse (api/enums.c) find them. */
+/* Names of the enumerations of this module. The name is NULL if a value is out of range. A name that is not found
+ * leaves *out unchanged. Outside the library, bo_enum_name and bo_enum_parse (api/enums.c) provide them. */
 #ifndef BO_MATH_ENUMS_H
 #define BO_MATH_ENUMS_H
 

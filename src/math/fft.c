@@ -76,7 +76,7 @@ static void make_shape(size_t n, bo_fft_shape *shape)
         shape->inverse = reserve(shape, n * (n / 2 + 1));
         return;
     }
-    size_t vector = shape->length + 1; /* one more: the first number is also stored after the last one */
+    size_t vector = shape->length + 1; /* one more element: the first number is also stored after the last one */
     if (!make_stages(shape->length, shape)) {
         shape->chirp = 1;
         while (shape->chirp < 2 * shape->length - 1) shape->chirp *= 2;

@@ -1,5 +1,5 @@
 /* Fourier transforms of real vectors of one length, for circular convolution (the tensor sketch multiplies spectra). A
- * plan is immutable; many threads may execute it at once, each with its own work memory. */
+ * plan is immutable; many threads may execute it concurrently, each with its own workspace. */
 #ifndef BO_MATH_FFT_H
 #define BO_MATH_FFT_H
 
@@ -13,10 +13,10 @@ bo_status bo_fft_plan_create(bo_context *context, size_t n, bo_fft_plan **out);
 void bo_fft_plan_destroy(bo_fft_plan *plan);      /* NULL is allowed */
 size_t bo_fft_memory(size_t n);                   /* bytes of a plan for length n */
 size_t bo_fft_bins(const bo_fft_plan *plan);      /* complex numbers of a spectrum: n / 2 + 1 */
-size_t bo_fft_workspace(const bo_fft_plan *plan); /* length of the work memory `workspace` of a call, in numbers */
+size_t bo_fft_workspace(const bo_fft_plan *plan); /* workspace length of a call, in numbers */
 
 /* Computes spectrum (bins pairs: real, imaginary) = sum over t of x[t] exp(-2πi f t / n). No alignment is required (64
- * bytes is best for room). Input, output and room must not overlap. No call allocates. */
+ * bytes is best for the workspace). Input, output and workspace must not overlap. No call allocates. */
 void bo_fft_forward(const bo_fft_plan *plan, const float *x, float *spectrum, float *workspace);
 void bo_fft_forward64(const bo_fft_plan *plan, const double *x, double *spectrum, double *workspace);
 /* Computes the inverse, including the factor 1/n: inverse(forward(x)) = x. The imaginary parts of bin 0 and, for even

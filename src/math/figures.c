@@ -1,4 +1,4 @@
-/* Figures of the quality of predictions, computed from accumulated sums. */
+/* Quality metrics of predictions, computed from accumulated sums. */
 #include <math.h>
 #include <string.h>
 #include "enums.h"
@@ -57,7 +57,7 @@ static uint64_t bits_of(double value)
 }
 
 /* The k-th smallest |prediction - y|, k from 0, by bisection of its bits: positive numbers are ordered like their bits.
- * Needs no memory. */
+ * Allocates nothing. */
 static double kth_error(const bo_metrics *metrics, size_t k)
 {
     uint64_t low = 0, high = bits_of(INFINITY);
@@ -126,7 +126,7 @@ static bool is_scored(const bo_metrics *metrics)
     return metrics->scored == metrics->rows;
 }
 
-static bo_class_scores figures_of(const bo_metrics *metrics, size_t index)
+static bo_class_scores scores_of(const bo_metrics *metrics, size_t index)
 {
     const size_t classes = metrics->desc.classes;
     bo_class_scores out = {.auc = NAN, .auc_error = NAN};
@@ -148,7 +148,7 @@ bo_status bo_metrics_class(bo_context *context, const bo_metrics *metrics, size_
     if (index >= metrics->desc.classes)
         return bo_fail(context, BO_INVALID, "metrics: expected a class below %zu, found %zu", metrics->desc.classes,
                        index);
-    *out = figures_of(metrics, index);
+    *out = scores_of(metrics, index);
     if (!metrics->ranking || !is_scored(metrics)) return BO_OK;
     bo_measure auc;
     BO_TRY(bo_ranking_auc(context, metrics->ranking, index, &auc));
@@ -162,7 +162,7 @@ static double macro_f1(const bo_metrics *metrics)
     double sum = 0;
     size_t count = 0;
     for (size_t c = 0; c < metrics->desc.classes; c++) {
-        const double f1 = figures_of(metrics, c).f1;
+        const double f1 = scores_of(metrics, c).f1;
         if (isnan(f1)) continue;
         sum += f1;
         count++;
@@ -243,7 +243,7 @@ typedef struct corner {
     double outside, inside; /* rows above the threshold */
 } corner;
 
-/* The corners of the curve, from high to low scores. A corner on the line between its neighbors is left out. */
+/* The corners of the curve, from high to low scores. A corner on the line between its neighbors is omitted. */
 static size_t corners_of(const bo_rank *ranks, size_t count, corner *corners)
 {
     size_t found = 1;

@@ -166,8 +166,8 @@ static bool BETTER_SWAPPED(const JOB *job, size_t m)
     return MAY_SWAP(job, m) && swapped + swapped / 4 < direct;
 }
 
-/* Returns the bytes for the longest run that any length up to k may have (a longer k may be cut into shorter runs), for
- * the direct and for the swapped product. The memory therefore also serves smaller m and k. */
+/* Returns the workspace bytes for the longest run of any length up to k (a longer k may be cut into shorter runs), for
+ * the direct and for the swapped product. The workspace therefore also serves smaller m and k. */
 static size_t WORKSPACE(bo_context *context, size_t m, size_t k, size_t count, const PRODUCT *products)
 {
     JOB job = JOB_FOR(context, count, products);

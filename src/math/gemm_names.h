@@ -1,4 +1,4 @@
-/* The names in gemm_body.h, with the ending that NAMED appends. There is no include guard: gemm_body.h undefines
+/* The names in gemm_body.h, with the suffix that NAMED appends. There is no include guard: gemm_body.h undefines
  * them. */
 #define JOB            NAMED(job)
 #define JOB_FOR        NAMED(job_for)

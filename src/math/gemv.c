@@ -13,13 +13,13 @@ enum {
      * instead of 1.55, of bfloat16 1.74 instead of 2.59. A batch that a second thread joins therefore costs 0.45 us,
      * and 64 KiB of floats, 0.77 us, would gain nothing. */
     ALONE_BYTES = BO_SIZE(1 << 16, 64),    /* bytes of all B that the calling thread multiplies alone */
-    SIZES = 16,                            /* most different sizes of tasks */
+    SIZES = 16,                            /* maximum number of different task sizes */
     MIN_TASK_BYTES = BO_SIZE(1 << 15, 32), /* bytes of the smallest tasks */
     /* lines that are multiplied at a time: with all rows, and before their sums are added to the initial value of C */
     LINES = BO_SIZE(64, 8),
 };
 
-/* Equal tasks: the first line of the first of them, and the lines of each. */
+/* Tasks of equal size: the first line of the first task, and the lines per task. */
 typedef struct task_size {
     size_t first, each;
 } task_size;
@@ -64,7 +64,7 @@ static void finish(const gemv_job *job, const bo_gemm_product *product, size_t f
     }
 }
 
-/* Some lines, which stay in the second-level cache, with some rows, which stay in the first, at a time. */
+/* Processes some lines, which stay in the second-level cache, with some rows, which stay in the first-level cache. */
 static void multiply_floats(const gemv_job *job, size_t count, const float *lines, size_t ldb, float *sums,
                             size_t stride)
 {
@@ -184,8 +184,8 @@ size_t bo_gemv_bytes(size_t m, size_t k, size_t count, const bo_gemm_product *pr
     return bytes;
 }
 
-/* Returns the largest absolute value, or NAN if a value is not finite. Sizes of floats are ordered like their bits,
- * which the compiler compares in lanes. */
+/* Returns the largest absolute value, or NAN if a value is NaN or infinite. Absolute values of floats are ordered like
+ * their bits, which the compiler compares in lanes. */
 static float largest_size(size_t n, const float *x)
 {
     enum { LANES = 16, SIZE = 0x7fffffff };
@@ -205,7 +205,7 @@ static float largest_size(size_t n, const float *x)
 }
 
 /* Quantizes each row so that its largest absolute value becomes 32767. The error is 2^-16 of that value, less than the
- * error of the bytes that it is multiplied with. A value that is not finite makes the sums of its row not finite. */
+ * error of the bytes that it is multiplied with. A NaN or infinity makes the sums of its row NaN or infinite. */
 static void quantize_rows(gemv_job *job, float *workspace)
 {
     const bo_kernels *kernels = job->kernels;

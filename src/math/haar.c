@@ -7,8 +7,8 @@
 
 enum { BLOCK = BO_SIZE(32, 4) };
 
-/* Vectors are rows here: the factorization is A = L Q. The transpose of a Haar matrix is Haar, and the first rows of Q
- * do not depend on the others. */
+/* Vectors are rows: the factorization is A = L Q. The transpose of a Haar matrix is Haar, and the first rows of Q do
+ * not depend on the others. */
 static void orthogonalize(bo_context *context, size_t rows, size_t n, double *a, size_t lda, double *tau, double *signs,
                           bo_reflectors *reflectors)
 {

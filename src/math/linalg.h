@@ -29,23 +29,23 @@ typedef struct bo_gemm_product {
     size_t ldc;
 } bo_gemm_product;
 
-/* bo_gemm in work memory from the caller, aligned to 64 bytes: allocates nothing and cannot fail. The memory also
- * serves smaller m and smaller k. BFLOAT16: the factors are rounded when they are packed, and sums are float32. */
+/* bo_gemm with a workspace from the caller, aligned to 64 bytes: allocates nothing and cannot fail. The workspace also
+ * serves smaller m and k. BFLOAT16: the factors are rounded when they are packed, and sums are float32. */
 size_t bo_gemm_bytes(bo_context *context, bo_precision precision, size_t m, size_t n, size_t k);
 void bo_gemm_in(bo_context *context, bo_precision precision, bool ta, bool tb, size_t m, size_t n, size_t k,
                 float alpha, const float *a, size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc,
                 void *workspace);
-/* The same for bo_gemm64; the memory also serves smaller n. */
+/* The same for bo_gemm64; the workspace also serves smaller n. */
 size_t bo_gemm64_bytes(bo_context *context, size_t m, size_t n, size_t k);
 void bo_gemm64_in(bo_context *context, bool ta, bool tb, size_t m, size_t n, size_t k, double alpha, const double *a,
                   size_t lda, const double *b, size_t ldb, double beta, double *c, size_t ldc, void *workspace);
 /* Adds alpha AᵀB, which must be symmetric, to the upper triangle of C (n x n); A and B are k x n. Tiles on the diagonal
- * also write below it. The work memory has bo_gemm64_bytes(context, n, n, k) bytes. */
+ * also write below it. The workspace has bo_gemm64_bytes(context, n, n, k) bytes. */
 void bo_gemm64_upper(bo_context *context, size_t n, size_t k, double alpha, const double *a, const double *b, size_t ld,
                      double *c, size_t ldc, void *workspace);
 /* C (m x n) = op(A) op(B), or C += op(A) op(B) if `add`, in double on the calling thread: for tasks. op(A) and op(B)
  * are packed whole, which suits matrices of some hundred rows and columns. upper: elements below the diagonal may be
- * left out. The work memory is aligned to 64 bytes and also serves smaller products; nothing is allocated. */
+ * omitted. The workspace is aligned to 64 bytes and also serves smaller products; nothing is allocated. */
 typedef struct bo_product64 {
     bool ta, tb, upper, add;
     size_t m, n, k;
@@ -56,13 +56,13 @@ typedef struct bo_product64 {
 } bo_product64;
 size_t bo_product64_bytes(const struct bo_kernels *kernels, size_t m, size_t n, size_t k);
 void bo_product64_run(const struct bo_kernels *kernels, const bo_product64 *product, void *workspace);
-/* Several products; A is packed once. The size of the work memory depends only on n and stored of the products. */
+/* Several products; A is packed once. The workspace size depends only on `n` and `stored` of the products. */
 size_t bo_gemm_shared_bytes(bo_context *context, bo_precision precision, size_t m, size_t k, size_t count,
                             const bo_gemm_product *products);
 void bo_gemm_shared(bo_context *context, bo_precision precision, bool ta, size_t m, size_t k, float alpha,
                     const float *a, size_t lda, size_t count, const bo_gemm_product *products, void *workspace);
 /* Computes C (n x n) = alpha op(A) op(A)ᵀ + beta base with half the work; op(A) is n x k, and base is symmetric with
- * C's stride (NULL: C itself). The work memory has bo_gemm_bytes(context, precision, n, n, k) bytes. */
+ * C's stride (NULL: C itself). The workspace has bo_gemm_bytes(context, precision, n, n, k) bytes. */
 void bo_gemm_symmetric(bo_context *context, bo_precision precision, bool ta, size_t n, size_t k, float alpha,
                        const float *a, size_t lda, float beta, const float *base, float *c, size_t ldc,
                        void *workspace);
@@ -72,7 +72,7 @@ typedef struct bo_packed bo_packed;
 bo_status bo_packed_create(bo_context *context, bo_precision precision, size_t n, size_t k, const float *b, size_t ldb,
                            bo_packed **out);
 void bo_packed_destroy(bo_packed *packed);
-/* The same in memory from the caller, aligned to 64 bytes: allocates nothing, cannot fail and is not destroyed. tb: B
+/* The same in a buffer of the caller, aligned to 64 bytes: allocates nothing, cannot fail and is not destroyed. tb: B
  * is stored n x k, else k x n. */
 size_t bo_packed_bytes(bo_context *context, bo_precision precision, size_t n, size_t k);
 const bo_packed *bo_packed_in(bo_context *context, bo_precision precision, bool tb, size_t n, size_t k, const float *b,
@@ -87,8 +87,8 @@ void bo_packed_multiply(const bo_packed *packed, size_t m, const float *a, size_
 bo_status bo_gram(bo_context *context, size_t n, size_t rows, const float *z, size_t ldz, double *g, size_t ldg,
                   bool precise);
 /* Adds scale QᵀQ to the upper triangle of G; Q has `rows` rows of n signed bytes in [-127, 127]. The sums of products
- * are exact integers. G is exact too if scale is a power of two and the sums are below 2^53; then every split of the
- * rows gives the same bits. */
+ * are exact integers. G is exact too if scale is a power of two and the sums are below 2^53; then every partition of
+ * the rows gives the same bits. */
 bo_status bo_gram8(bo_context *context, size_t n, size_t rows, const int8_t *q, size_t ldq, double scale, double *g,
                    size_t ldg);
 /* Copies the upper triangle to the lower. */
@@ -123,8 +123,8 @@ bo_status bo_eigen(bo_context *context, size_t n, double *a, size_t lda, double 
  * triangle, and their eigenvectors as rows (count x n); count <= n. The matrix is overwritten. Residuals |A v - λ v|
  * are below 1e-9 of the largest eigenvalue. Errors as for bo_eigen. */
 bo_status bo_eigen_top(bo_context *context, size_t n, size_t count, double *a, double *values, double *vectors);
-/* Computes the eigenvalues of any square matrix (n x n, overwritten); conjugate pairs are adjacent. Meant for some
- * hundred rows at most: the loops are plain. Errors as for bo_eigen. */
+/* Computes the eigenvalues of any square matrix (n x n, overwritten); conjugate pairs are adjacent. Intended for at
+ * most some hundred rows: the loops are plain. Errors as for bo_eigen. */
 bo_status bo_eigenvalues(bo_context *context, size_t n, double *a, double *real, double *imaginary);
 /* Singular value decomposition: A (m x n, overwritten) = U diag(values) Vᵀ with U m x k, Vᵀ k x n, k = min(m, n) and
  * values descending. Accuracy and errors as for bo_eigen. Needs about 5 k² numbers of memory, and 2 m n more if m >

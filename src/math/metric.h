@@ -1,4 +1,4 @@
-/* Metrics: linear maps A of rows, so that distances are measured by M = AᵀA, |Ax - Ay|² = (x - y)ᵀ M (x - y).
+/* Metrics: linear maps A of rows that define distances by M = AᵀA, |Ax - Ay|² = (x - y)ᵀ M (x - y).
  *
  * A is a power of a symmetric matrix S that is measured on data. DARK (arXiv 2603.04127) whitens queries and keys with
  * the power -1/2 of their covariance; recursive feature machines (arXiv 2212.13881) take half a power of the average

@@ -1,4 +1,4 @@
-/* Metrics of predictions: sums over rows, and the figures computed from them. */
+/* Metrics of predictions: sums over rows, and the values computed from them. */
 #include "../base/rng.h"
 #include "metrics.h"
 #include <assert.h>
@@ -45,7 +45,7 @@ static bo_status make_classes(bo_context *context, bo_metrics *metrics)
     return metrics->desc.points ? bo_ranking_create(context, classes, metrics->desc.points, &metrics->ranking) : BO_OK;
 }
 
-static bo_status make(bo_context *context, bo_metrics *metrics)
+static bo_status allocate_sums(bo_context *context, bo_metrics *metrics)
 {
     if (metrics->desc.classes) return make_classes(context, metrics);
     metrics->sums = bo_alloc(context, metrics->desc.targets, sizeof *metrics->sums, "metrics");
@@ -67,7 +67,7 @@ bo_status bo_metrics_create(bo_context *context, const bo_metrics_desc *desc, bo
     bo_metrics *metrics = bo_alloc(context, 1, sizeof *metrics, "metrics");
     if (!metrics) return BO_MEMORY;
     metrics->desc = *desc;
-    const bo_status status = make(context, metrics);
+    const bo_status status = allocate_sums(context, metrics);
     if (status != BO_OK)
         bo_metrics_destroy(metrics);
     else
@@ -98,7 +98,7 @@ static void average(bo_running *running, uint64_t rows, double value)
     running->squared_deviation += delta * (value - running->mean);
 }
 
-/* Changes the exponent if the squares of a number are outside the range of double: up for a larger number, down only
+/* Changes the exponent if the square of a number is outside the range of double: up for a larger number, down only
  * while the sums are empty. Multiplication by powers of two does not round. */
 static void choose_exponent(bo_target_sums *sums, bo_error_moments *moments, double error, double delta)
 {

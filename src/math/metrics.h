@@ -1,4 +1,4 @@
-/* A check that callers of <bochner/metrics.h> make before they predict, single figures, and the sample of rows for the
+/* A check for callers of <bochner/metrics.h> before they predict, single metrics, and the sample of rows for the
  * coverage. */
 #ifndef BO_MATH_METRICS_H
 #define BO_MATH_METRICS_H

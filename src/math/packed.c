@@ -7,7 +7,7 @@
 
 enum { WIDE = 64, SHALLOW = 128 };
 
-/* panels: one panel of n lines per run along k (run r starts at lines * r * run numbers). A sliver is a small dense
+/* panels: one panel of n lines per run along k (run r starts at element lines * r * run). A sliver is a small dense
  * matrix, depth x width, that stays in the first-level cache while all rows are multiplied by it; in bfloat16 it has
  * the layout of device/cpu/bf16.h, and the depth of the last run is padded. */
 struct bo_packed {

@@ -27,7 +27,7 @@ enum {
     BO_TILE_ROWS_BF16 = BO_SIZE(128, 32),
     BO_TILE_COLUMNS_BF16 = BO_SIZE(512, 32),
     BO_TILE_COLUMNS = BO_SIZE(256, 8),
-    BO_SUPER = BO_SIZE(4096, 64), /* lines of A or B that GEMM packs at once; limits its memory */
+    BO_SUPER = BO_SIZE(4096, 64), /* lines of A or B that GEMM packs in one step; limits its memory */
 };
 
 /* Returns the length of the runs into which k is divided: as equal as multiples of 8 allow, at most `max_run` (a

@@ -11,7 +11,7 @@ enum { BINS = 4096 };
 /* Invariant: `counts` is NULL while all rows are kept in `scores` and `truth`, which are NULL afterwards. */
 struct bo_ranking {
     size_t classes, columns;         /* two classes have one column, the probability of the second */
-    size_t max_rows, capacity, rows; /* rows: at most, allocated, kept */
+    size_t max_rows, capacity, rows; /* rows: maximum, allocated, kept */
     double *scores;                  /* rows x columns */
     uint32_t *truth;
     size_t bins;
@@ -57,7 +57,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The number of edges that are at most the score. */
+/* The number of edges up to the score. */
 static size_t bin_of(const bo_ranking *ranking, size_t column, double score)
 {
     const double *edges = ranking->edges + column * (ranking->bins - 1);
@@ -217,7 +217,7 @@ bo_status bo_ranking_ranks(bo_context *context, const bo_ranking *ranking, size_
 /* U / (m n), where U counts the pairs of a row inside and a row outside with the higher score inside, and half of the
  * ties (Mann and Whitney 1947). Its variance is S₁₀/m + S₀₁/n, where S₁₀ is the sample variance over the rows inside of
  * the fraction of the rows outside below them, and S₀₁ that over the rows outside (DeLong, DeLong and Clarke-Pearson
- * 1988). In a bin the order is unknown: each of its pairs may be wrong by a half. */
+ * 1988). Within a bin the order is unknown: each of its pairs may contribute an error of one half. */
 static bo_measure area(const bo_rank *ranks, size_t count, bool exact)
 {
     double m = 0, n = 0, u = 0, ties = 0, below = 0, above, inside = 0, outside = 0;

@@ -1,4 +1,4 @@
-/* The scores of a classification, from which ROC curves and the areas under them are computed. */
+/* The scores of a classification, for ROC curves and the areas under them. */
 #ifndef BO_MATH_RANKING_H
 #define BO_MATH_RANKING_H
 
@@ -12,7 +12,7 @@ void bo_ranking_destroy(bo_ranking *ranking);
 /* Adds rows: y are classes, p probabilities (rows x classes). If memory is exhausted, nothing is added. */
 bo_status bo_ranking_add(bo_context *context, bo_ranking *ranking, size_t rows, const double *y, const double *p);
 
-/* Rows with the same score, or in the same bin: how many belong to the class, and how many do not. */
+/* Rows with the same score, or in the same bin: the number inside and outside the class. */
 typedef struct bo_rank {
     double score;
     uint64_t inside, outside;

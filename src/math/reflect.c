@@ -124,7 +124,7 @@ void bo_reflectors_apply(bo_context *context, const bo_reflectors *reflectors, s
 
 /* ---- LQ factorization -------------------------------------------------------------------------------------------- */
 
-/* Factors `rows` rows; each reflector is applied to the rows below it at once. */
+/* Factors `rows` rows; each reflector is applied to the rows below it immediately. */
 static void factor_panel(bo_context *context, size_t rows, size_t n, double *a, size_t lda, double *tau)
 {
     const bo_kernels *kernels = bo_context_kernels(context);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Raises *largest to the largest |x[i]|. False: some x[i] is not finite. */
+/* Raises *largest to the largest |x[i]|. False: some x[i] is NaN or infinite. */
 static inline bool bo_largest(size_t n, const double *x, double *largest)
 {
     double max_abs = *largest;

@@ -71,7 +71,7 @@ static double first_guess(const bo_secular *s, size_t i, const point *middle, co
 }
 
 /* The distance to the root of a function with the same value and slope at this point and the same poles next to it.
- * Either the weight of the nearer pole is kept (weighted), or the slopes of both sides. */
+ * Either the weight of the nearer pole is kept (weighted), or the derivatives of both sides. */
 static double interpolate(const bo_secular *s, size_t i, const double *differences, const point *at, bool weighted)
 {
     double p = differences[i] - at->tau, derivative = at->left.derivative + at->right.derivative, value = at->value;
@@ -95,7 +95,7 @@ static double bisect(double low, double high)
 }
 
 /* Iterates from `tau` until the value is as small as its rounding errors, or the bracket has no number inside. The
- * bracket ensures an end: after some free steps every other one bisects it. */
+ * bracket ensures termination: after some free steps, every other step bisects it. */
 static double iterate(const bo_secular *s, size_t i, const double *differences, double low, double high, double tau)
 {
     bool weighted = true;

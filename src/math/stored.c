@@ -13,8 +13,8 @@ size_t bo_stored_line(bo_stored stored, size_t columns)
     return columns * (stored == BO_STORED_BFLOAT16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* Quantizes each group so that its largest absolute value becomes 127. A group of zeros is stored exactly. A value that
- * is not finite makes its group NaN. */
+/* Quantizes each group so that its largest absolute value becomes 127. A group of zeros is stored exactly. A NaN or
+ * infinity makes its group NaN. */
 static void quantize_line(const bo_kernels *kernels, size_t columns, const float *x, int8_t *line)
 {
     memset(line, 0, bo_s8_line(columns));
@@ -93,7 +93,7 @@ static float best_scale(const bo_kernels *kernels, const code_table *table, size
             max_gain = sums.vx * sums.vx / sums.vv;
             best = (float)(sums.vx / sums.vv);
         }
-    for (size_t i = 0; i < REFINEMENTS; i++) { /* the codes and the scale in turns: the error does not grow */
+    for (size_t i = 0; i < REFINEMENTS; i++) { /* codes and scale alternate: the error does not grow */
         uint8_t codes[BO_S4_GROUP];
         code_sums sums = choose_codes(kernels, table, count, x, best, codes);
         best = (float)(sums.vx / sums.vv);
@@ -101,8 +101,8 @@ static float best_scale(const bo_kernels *kernels, const code_table *table, size
     return best;
 }
 
-/* Writes one group, whose words have a distance of `stride` bytes. Numbers of denormal size become zero. A value that
- * is not finite makes its group NaN. */
+/* Writes one group, whose words have a distance of `stride` bytes. Numbers of denormal size become zero. A NaN or
+ * infinity makes its group NaN. */
 static void write_group(const bo_kernels *kernels, const code_table *table, size_t count, const float *x,
                         uint8_t *codes, size_t stride, uint16_t *scale)
 {

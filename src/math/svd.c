@@ -8,7 +8,7 @@
 #include "reflect.h"
 #include "scaling.h"
 
-enum { BLOCK = BO_SIZE(64, 4) }; /* reflectors that are applied at once */
+enum { BLOCK = BO_SIZE(64, 4) }; /* reflectors per block */
 
 /* X is k x l with k <= l. u: the k left vectors as rows; v: the k right vectors, of length l. square, left: L and the
  * left reflectors, then the singular vectors of the bidiagonal matrix. */

@@ -19,14 +19,14 @@ enum {
 };
 
 /* pairs: rows v_0, w_0, v_1, w_1, … of the block; swapped: w_0, v_0, …; so the sum of all v wᵀ + w vᵀ is pairsᵀ
- * swapped. Columns are those of A. sums: one row per strip. room: work memory of the matrix product. */
+ * swapped. Columns are those of A. sums: one row per strip. workspace: of the matrix product. */
 typedef struct reduction {
     bo_context *context;
     const bo_kernels *kernels;
     size_t n, lda;
     double *a, *pairs, *swapped, *sums;
     void *workspace;
-    /* the product that runs: of the triangle of rows >= first with x = v + first */
+    /* the current product: the triangle of rows >= first times x = v + first */
     size_t first, strips;
     const double *v;
 } reduction;
@@ -36,7 +36,7 @@ static size_t strip_begin(size_t m, size_t strips, size_t strip)
 {
     size_t low = 0, high = m, target_area = m * m / strips * strip;
     if (strip == strips) return m;
-    while (low < high) { /* the smallest row with at least the wanted area above it */
+    while (low < high) { /* the smallest row with at least the target area above it */
         size_t middle = (low + high) / 2, area = m * m - (m - middle) * (m - middle);
         if (area < target_area) {
             low = middle + 1;

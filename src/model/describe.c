@@ -82,7 +82,7 @@ static bo_status check_classes(bo_context *context, const bo_model_desc *d)
     if (d->classes < 2 || d->classes > MAX_CLASSES)
         REFUSE("task %s needs 2 to %d classes, found %zu", bo_model_task_name(d->task), MAX_CLASSES, d->classes);
     for (size_t i = 0; d->labels && i < d->classes; i++) {
-        if (!d->labels[i] || bo_utf8_blank(d->labels[i], strlen(d->labels[i])))
+        if (!d->labels[i] || bo_utf8_is_space_only(d->labels[i], strlen(d->labels[i])))
             REFUSE("label %zu of %zu is empty", i, d->classes);
         if (strlen(d->labels[i]) > MAX_LABEL)
             REFUSE("label %zu must have at most %d bytes, found %zu", i, MAX_LABEL, strlen(d->labels[i]));

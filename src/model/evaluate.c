@@ -211,8 +211,12 @@ static bo_status open_scoring(bo_context *context, scoring *s)
 {
     size_t rows[2] = {bo_max(PACK_ROWS, bo_texts_longest(s->texts, 0)),
                       bo_max(PACK_ROWS, bo_texts_longest(s->texts, 1))};
-    bo_packs_desc packs = {
-        .texts = s->texts, .rows = rows[0], .target_rows = rows[1], .most = EXAMPLES, .batch = 1, .in_order = true};
+    bo_packs_desc packs = {.texts = s->texts,
+                           .rows = rows[0],
+                           .target_rows = rows[1],
+                           .max_examples = EXAMPLES,
+                           .batch = 1,
+                           .in_order = true};
     BO_TRY(bo_packs_create(context, &packs, &s->packs));
     BO_TRY(bo_text_pack_create(context, s->texts, rows, EXAMPLES, bo_translate_end(s->model), &s->packed));
     s->losses = bo_alloc(context, rows[1], sizeof *s->losses, "losses");
@@ -279,7 +283,7 @@ static bo_status compare(bo_context *context, const bo_model *model, const bo_te
 {
     char *text;
     size_t bytes, reference_bytes;
-    const char *reference = bo_texts_words(texts, example, 1, &reference_bytes);
+    const char *reference = bo_texts_text(texts, example, 1, &reference_bytes);
     BO_TRY(bo_tokenizer_decode(context, model->tokenizer, ids->items, ids->count, &text, &bytes));
     bo_status status = bo_bleu_add(context, counts, text, bytes, reference, reference_bytes, tokenize);
     bo_free(text);

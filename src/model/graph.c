@@ -438,7 +438,7 @@ static bo_status write_pack(bo_context *context, const bo_model *model, const bo
     BO_TRY(write_if(context, graph, graph->reversal, stream->reversal));
     BO_TRY(write_if(context, graph, graph->targets, translates ? packed->targets : packed->labels));
     if (graph->places) BO_TRY(write_pooling(context, model, graph, packed));
-    BO_TRY(bo_graph_write_sides(context, graph, packed->most));
+    BO_TRY(bo_graph_write_sides(context, graph, packed->max_examples));
     if (translates) BO_TRY(write_source(context, graph, packed));
     if (!packed->sequences) return BO_OK;
     pass->sequences = packed->sequences;

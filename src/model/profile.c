@@ -55,7 +55,7 @@ static bo_status draw_pack(bo_context *context, const bo_model_desc *d, const bo
     int32_t *labels = data->numbers + 7 * rows;
     bo_rng rng = bo_rng_make(options->seed, bo_rng_stream("model.profile", 0));
     data->pack = (bo_text_pack){.examples = batch,
-                                .most = batch,
+                                .max_examples = batch,
                                 .texts = data->texts,
                                 .sequences = sequences,
                                 .max_sequences = sequences,
@@ -77,7 +77,7 @@ static bo_status draw_texts(bo_context *context, const bo_model *model, const bo
     graph->rows = data->pack.stream.rows;
     graph->tokens = data->tokens;
     graph->max_sequences = data->pack.max_sequences;
-    graph->examples = data->pack.most;
+    graph->examples = data->pack.max_examples;
     graph->source_rows = data->pack.source.rows;
     graph->source_tokens = data->pack.source.rows ? data->tokens : 0;
     return BO_OK;

@@ -1,12 +1,12 @@
-/* Finds added tokens in a text: the leftmost one, the longest of those that begin there. The details are those of
- * `tokenizers`: a token that may not stand where it is found hides the text that it covers from the search, and the
- * search does not skip white space that belongs to the last token. */
+/* Finds added tokens in a text: the leftmost match, and the longest of several. The details follow `tokenizers`: a
+ * match that is rejected because of its neighbors still hides its text from the search, and the search does not skip
+ * white space that belongs to the last token. */
 #include "encoder.h"
 #include "unicode.h"
 
 #include <bochner/base.h>
 
-/* The longest added token that begins at text[at]; -1: none. A special token with a marked byte is none. */
+/* The longest added token that starts at text[at]; -1: none. A special token with a marked byte does not match. */
 static int32_t longest_at(const bo_encoder *encoder, bool normalized, const char *text, size_t length, size_t at,
                           size_t *end)
 {
@@ -25,12 +25,12 @@ static int32_t longest_at(const bo_encoder *encoder, bool normalized, const char
     return found;
 }
 
-/* White space that ends at `at`, not before `least`. */
-static size_t space_before(const char *text, size_t at, size_t least)
+/* The start of the white space that ends at `at`, not before `from`. */
+static size_t space_before(const char *text, size_t at, size_t from)
 {
-    while (at > least) {
+    while (at > from) {
         size_t begin = at - 1, bytes;
-        while (begin > least && at - begin < 4 && ((unsigned char)text[begin] & 0xC0) == 0x80) --begin;
+        while (begin > from && at - begin < 4 && ((unsigned char)text[begin] & 0xC0) == 0x80) --begin;
         if (!bo_utf8_space(text + begin, at - begin, &bytes) || bytes != at - begin) break;
         at = begin;
     }
@@ -67,7 +67,7 @@ static bool stands_alone(bo_encoder *encoder, const char *text, size_t length, s
     return !is_word(encoder, text + end, bo_utf8_length(text + end, length - end));
 }
 
-/* Whether the token counts where it was found. */
+/* True if the token is accepted at its position. */
 static bool counts(bo_encoder *encoder, const bo_added *added, const char *text, size_t length, size_t begin,
                    size_t end)
 {

@@ -6,9 +6,9 @@
 
 #include <bochner/text.h>
 
-/* An epoch places W windows of C inputs side by side, starting at a random offset. With W = (T - C) / C windows there
+/* An epoch consists of W adjacent windows of C inputs, starting at a random offset. With W = (T - C) / C windows there
  * are at least C possible offsets, so that over the epochs every token is a first input, a last input and a target. A
- * corpus that is too short for this has the one window that fits. */
+ * shorter corpus has one window, if it fits. */
 uint64_t bo_batches_per_epoch(const bo_batches_desc *desc)
 {
     if (!desc) return 0;
@@ -97,15 +97,16 @@ bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequen
     return desc->documents && bo_corpus_next_document(desc->corpus, start - 1) == start;
 }
 
-/* Finds the runs of the window that starts at `start`, at most `room` of them (the last takes the rest). Returns their
- * number; writes their lengths and the position of each row within its run if requested. */
-static size_t find_runs(const bo_batches_desc *desc, uint64_t start, size_t room, size_t *lengths, int32_t *positions)
+/* Finds the runs of the window that starts at `start`, at most `capacity` of them (the last includes the rest). Returns
+ * their number; writes their lengths and the position of each row within its run if requested. */
+static size_t find_runs(const bo_batches_desc *desc, uint64_t start, size_t capacity, size_t *lengths,
+                        int32_t *positions)
 {
     const uint64_t end = start + desc->context;
     size_t runs = 0;
     while (start < end) {
         uint64_t next = end;
-        if (desc->documents && runs + 1 < room) next = bo_corpus_next_document(desc->corpus, start);
+        if (desc->documents && runs + 1 < capacity) next = bo_corpus_next_document(desc->corpus, start);
         if (next > end) next = end;
         const size_t length = (size_t)(next - start);
         if (lengths) lengths[runs] = length;
@@ -138,9 +139,9 @@ bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint
         BO_TRY(bo_corpus_read(context, desc->corpus, start + length, 1, targets + i * length + length - 1));
         if (!lengths && !positions) continue;
         /* one run is reserved for each later window */
-        const size_t room = lengths ? *runs - used - (count - i - 1) : SIZE_MAX;
-        used +=
-            find_runs(desc, start, room, lengths ? lengths + used : NULL, positions ? positions + i * length : NULL);
+        const size_t capacity = lengths ? *runs - used - (count - i - 1) : SIZE_MAX;
+        used += find_runs(desc, start, capacity, lengths ? lengths + used : NULL,
+                          positions ? positions + i * length : NULL);
     }
     if (lengths) *runs = used;
     return BO_OK;

@@ -7,9 +7,9 @@
 
 /** The batches of a training run: windows of `context` inputs and the token that follows each input.
  *
- * An epoch uses every window once, in an order that differs between epochs (a keyed permutation, computed and not
- * stored). Each epoch starts at another offset. With lanes, an epoch uses the windows in the order of the text, except
- * for less than one per lane at the end. `corpus`, `context` and `batch` have no default.
+ * An epoch uses every window once, in an order that differs between epochs (a keyed permutation, computed on demand).
+ * Each epoch starts at another offset. With lanes, an epoch uses the windows in the order of the text, except for less
+ * than one per lane at the end. `corpus`, `context` and `batch` have no default.
  */
 typedef struct bo_batches_desc {
     const bo_corpus *corpus; /**< the corpus */
@@ -36,7 +36,7 @@ bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc);
 /** Produces sequences of one step.
  *
  * A run is a window, or with `documents` the part of a window that lies in one document. If there are more runs than
- * room in `lengths`, the last ones are merged.
+ * the capacity of `lengths`, the last ones are merged.
  *
  * @param context          the context
  * @param desc             the batches
@@ -47,21 +47,21 @@ bo_status bo_batches_check(bo_context *context, const bo_batches_desc *desc);
  * @param[out] targets     the tokens that follow, count x context
  * @param[out] positions   positions, count x context, from 0 in each run; or NULL
  * @param[out] lengths     the length of each run; or NULL
- * @param[in,out] runs     the room in `lengths`, at least `count`; becomes the number of runs; or NULL if `lengths`
+ * @param[in,out] runs     the capacity of `lengths`, at least `count`; becomes the number of runs; or NULL if `lengths`
  *     is NULL
  * @return BO_OK or an error (see base.h); BO_IO as for bo_corpus_read()
  */
 bo_status bo_batches_fill(bo_context *context, const bo_batches_desc *desc, uint64_t step, size_t first, size_t count,
                           int32_t *tokens, int32_t *targets, int32_t *positions, size_t *lengths, size_t *runs);
 
-/** Tells whether a sequence has nothing to continue: whether it does not follow the sequence of the same number in the
- * step before. Without lanes, this is true of every sequence.
+/** Returns true if a sequence starts a new text: it does not continue the sequence with the same number in the previous
+ * step. Without lanes, this is true for every sequence.
  *
  * @param desc       the batches
  * @param step       the step, from 0
  * @param sequence   the number of the sequence in the part of the step
- * @return true if there is nothing to continue: without lanes, at the start of an epoch, and with `documents` at the
- *     start of a document; false if desc is NULL
+ * @return true without lanes, at the start of an epoch, and with `documents` at the start of a document; false if desc
+ *     is NULL
  */
 bool bo_batches_begins(const bo_batches_desc *desc, uint64_t step, size_t sequence);
 

@@ -67,8 +67,8 @@ static bo_status set_signs_apart(bo_context *context, const bo_buffer *from, bo_
     return BO_OK;
 }
 
-/* Rewrites two adjacent characters as `form`, in which 1 and 2 stand for them. Matched characters are not matched
- * again. */
+/* Rewrites two adjacent characters as `form`, in which 1 and 2 are placeholders for them. Matched characters are not
+ * matched again. */
 typedef struct bo_pair_rule {
     is_fn *first, *second;
     const char *form;
@@ -137,7 +137,7 @@ typedef struct bo_gram {
     int32_t ids[ORDERS];
 } bo_gram;
 
-/* Work memory for comparing two texts. */
+/* Workspace for comparing two texts. */
 typedef struct bo_comparison {
     bo_buffer texts[2]; /* tokens separated by white space */
     bo_spellings spellings;
@@ -156,7 +156,7 @@ static bool is_space(const char *text, size_t left, size_t *bytes)
     return space;
 }
 
-/* Returns the next word after `*at` and moves `*at` behind it. 0 bytes: there is none. */
+/* Returns the next word after `*at` and moves `*at` behind it. 0 bytes: no more words. */
 static const char *next_word(const bo_buffer *text, size_t *at, size_t *bytes)
 {
     size_t step;

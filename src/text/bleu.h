@@ -4,8 +4,8 @@
 
 #include "buffer.h"
 
-/* Appends the text with blanks around its tokens to *out, by the rules of mteval-v13a (NIST 2009), called "13a"
- * elsewhere. The rules treat ASCII only. */
+/* Appends the text with spaces around its tokens to *out, by the rules of mteval-v13a (NIST 2009), also called "13a".
+ * The rules apply to ASCII only. */
 bo_status bo_bleu_tokenize(bo_context *context, const char *text, size_t bytes, bo_buffer *out);
 
 #endif

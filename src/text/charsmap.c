@@ -20,15 +20,15 @@ static size_t read64(const char *text, char *out)
 {
     size_t count = 0;
     uint32_t bits = 0;
-    int held = 0;
+    int bit_count = 0;
     for (; *text && *text != '='; ++text) {
         const int digit = digit64(*text);
         if (digit < 0) return SIZE_MAX;
         bits = bits << 6 | (uint32_t)digit;
-        held += 6;
-        if (held < 8) continue;
-        held -= 8;
-        out[count++] = (char)(bits >> held);
+        bit_count += 6;
+        if (bit_count < 8) continue;
+        bit_count -= 8;
+        out[count++] = (char)(bits >> bit_count);
     }
     return count;
 }
@@ -52,7 +52,7 @@ bo_status bo_charsmap_read(bo_context *context, const char *where, const char *b
     out->text_bytes = size - 4 - trie;
     out->units = bo_alloc_raw(context, out->unit_count + 1, sizeof *out->units, "a character map");
     out->texts = bo_alloc_raw(context, out->text_bytes + 1, 1, "a character map");
-    const bool fits = out->units && out->texts; /* freed by the caller in any case */
+    const bool fits = out->units && out->texts; /* freed by the caller, even after a failure */
     for (size_t i = 0; fits && i < out->unit_count; ++i) out->units[i] = little(bytes + 4 + 4 * i);
     if (fits) {
         memcpy(out->texts, bytes + 4 + trie, out->text_bytes);
@@ -76,8 +76,8 @@ static size_t offset_of(uint32_t unit)
     return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* The replacement of the shortest string of the map with which the text starts; NULL: none. The layout of units is that
- * of Darts-clone: bit 8 tells that a string ends, bit 31 marks a value. */
+/* The replacement of the shortest string of the map with which the text starts; NULL: none. The units have the layout
+ * of Darts-clone: bit 8 marks the end of a string, bit 31 marks a value. */
 static const char *find(const bo_charsmap *map, const char *text, size_t length)
 {
     if (map->unit_count == 0) return NULL;
@@ -126,14 +126,15 @@ static bo_status replace_grapheme(bo_context *context, const bo_charsmap *map, c
     return BO_OK;
 }
 
-/* Counts in *new_lead what comes from the first `lead` bytes. */
-static bo_status apply_valid(bo_context *context, const bo_charsmap *map, const char *text, size_t length, size_t most,
-                             size_t lead, bo_buffer *to, size_t *new_lead)
+/* Counts in *new_lead the bytes that come from the first `lead` bytes. */
+static bo_status apply_valid(bo_context *context, const bo_charsmap *map, const char *text, size_t length,
+                             size_t max_bytes, size_t lead, bo_buffer *to, size_t *new_lead)
 {
     for (size_t at = 0, bytes; at < length; at += bytes) {
         const size_t before = to->length;
-        if (before > most)
-            return bo_fail(context, BO_UNSUPPORTED, "the character map gives a text of more than %zu bytes", most);
+        if (before > max_bytes)
+            return bo_fail(context, BO_UNSUPPORTED, "the character map produces a text of more than %zu bytes",
+                           max_bytes);
         bytes = grapheme(text + at, length - at);
         BO_TRY(replace_grapheme(context, map, text + at, bytes, to));
         if (at < lead) *new_lead += to->length - before;
@@ -141,20 +142,20 @@ static bo_status apply_valid(bo_context *context, const bo_charsmap *map, const 
     return BO_OK;
 }
 
-bo_status bo_charsmap_apply(bo_context *context, const bo_charsmap *map, const char *text, size_t length, size_t most,
-                            bo_buffer *to, size_t *lead)
+bo_status bo_charsmap_apply(bo_context *context, const bo_charsmap *map, const char *text, size_t length,
+                            size_t max_bytes, bo_buffer *to, size_t *lead)
 {
     const size_t start = to->length;
     size_t new_lead = 0;
     for (size_t at = 0; at < length;) {
         const size_t valid = bo_utf8_valid(text + at, length - at), rest = at < *lead ? *lead - at : 0;
-        BO_TRY(apply_valid(context, map, text + at, valid, most, rest, to, &new_lead));
+        BO_TRY(apply_valid(context, map, text + at, valid, max_bytes, rest, to, &new_lead));
         at += valid;
         const size_t invalid = bo_utf8_invalid(text + at, length - at);
         BO_TRY(bo_buffer_append(context, to, text + at, invalid));
         at += invalid;
     }
-    /* Characters that are removed at the start leave their place to the next one. */
+    /* After characters are removed at the start, the next character becomes the first. */
     if (*lead && new_lead == 0 && to->length > start) new_lead = 1;
     *lead = new_lead;
     return BO_OK;

@@ -16,8 +16,8 @@ bo_status bo_charsmap_read(bo_context *context, const char *where, const char *b
 void bo_charsmap_free(bo_charsmap *map);
 /* Appends the text with its characters replaced. A grapheme of at most five bytes is replaced as a whole if the map has
  * a replacement for its start, otherwise character by character: the rule of `tokenizers`. *lead: see pattern.h.
- * BO_UNSUPPORTED: `to` would have more than `most` bytes. */
-bo_status bo_charsmap_apply(bo_context *context, const bo_charsmap *map, const char *text, size_t length, size_t most,
-                            bo_buffer *to, size_t *lead);
+ * BO_UNSUPPORTED: `to` would have more than `max_bytes` bytes. */
+bo_status bo_charsmap_apply(bo_context *context, const bo_charsmap *map, const char *text, size_t length,
+                            size_t max_bytes, bo_buffer *to, size_t *lead);
 
 #endif

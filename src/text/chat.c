@@ -1,4 +1,4 @@
-/* Chat templates of models: where the template and the special tokens come from, and the variables of a rendering. */
+/* Chat templates of models: the sources of the template and the special tokens, and the variables of a rendering. */
 #include "chat_files.h"
 #include "encoder.h"
 #include "jinja.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096, MOST_DEPTH = 64 };
+enum { PATH_BYTES = 4096, MAX_DEPTH = 64 };
 
 struct bo_chat_template {
     bo_jinja_arena arena; /* of the tree */
@@ -89,7 +89,7 @@ static size_t bad_byte(const char *text, size_t length)
     return nul && (size_t)(nul - text) < valid ? (size_t)(nul - text) : valid;
 }
 
-/* Parses the text; `path` is where it comes from, or NULL. */
+/* Parses the text; `path` is its source, or NULL. */
 static bo_status set_text(bo_context *context, bo_chat_template *chat, const char *path, const char *text,
                           size_t length)
 {
@@ -153,7 +153,7 @@ static bool exists(const char *path)
 
 static bo_status parse_json(bo_context *context, const char *path, const char *text, size_t length, bo_json **out)
 {
-    BO_TRY(bo_json_parse(context, path, text, length, MOST_DEPTH, out));
+    BO_TRY(bo_json_parse(context, path, text, length, MAX_DEPTH, out));
     if (!bo_json_has_nul(text, length)) return BO_OK;
     bo_json_delete(*out);
     *out = NULL;
@@ -166,7 +166,7 @@ static bo_status join_path(bo_context *context, char out[PATH_BYTES], const char
     return bo_fail(context, BO_INVALID, "%s: the path is too long", directory);
 }
 
-/* Where the files of a model are: in a directory, in the metadata of the one file that holds the model, or in memory.
+/* The source of the files of a model: a directory, the metadata of a model in one file, or memory.
  */
 typedef struct place {
     const char *path;
@@ -256,7 +256,7 @@ static bo_status read_model(bo_context *context, bo_chat_template *chat, const c
     return status;
 }
 
-/* What the directory of an adapter lacks comes from its base. */
+/* The directory of an adapter takes missing files from its base. */
 static bo_status read_base(bo_context *context, bo_chat_template *chat, const char *directory, const char *name,
                            bool needed)
 {
@@ -293,7 +293,7 @@ static bo_status read_directory(bo_context *context, bo_chat_template *chat, con
 
 static bo_status start(bo_context *context, bo_chat_template *chat)
 {
-    chat->arena.most = (size_t)BO_JINJA_MEMORY;
+    chat->arena.limit = (size_t)BO_JINJA_MEMORY;
     chat->tokens = bo_json_new(BO_JSON_OBJECT);
     return chat->tokens ? BO_OK : bo_fail(context, BO_MEMORY, "chat template: out of memory");
 }
@@ -334,7 +334,7 @@ bo_status bo_chat_template_find(bo_context *context, bo_chat_files_find find, co
     if (status == BO_OK)
         status = read_files(context, chat, &(place){.path = "model", .find = find, .files = files}, NULL, true);
     if (status == BO_OK && !chat->where)
-        status = bo_fail(context, BO_INVALID, "the model has no chat template; give one to answer messages");
+        status = bo_fail(context, BO_INVALID, "the model has no chat template; specify one to reply to messages");
     if (status == BO_OK)
         *out = chat;
     else
@@ -421,10 +421,11 @@ static bo_status collect_tokens(bo_context *context, bo_json *variables, const b
 {
     for (size_t i = 0; i < sizeof token_names / sizeof *token_names; i++) {
         const char *name = token_names[i];
-        const bo_json *own = bo_json_member(chat->tokens, name);
+        const bo_json *default_token = bo_json_member(chat->tokens, name);
         const bool given = has_member(variables, name);
-        if (!given && !own) continue;
-        bo_json *token = given ? bo_json_detach(variables, bo_json_member(variables, name)) : bo_json_copy(own);
+        if (!given && !default_token) continue;
+        bo_json *token =
+            given ? bo_json_detach(variables, bo_json_member(variables, name)) : bo_json_copy(default_token);
         if (token && bo_json_put(tokens, name, token)) continue;
         bo_json_delete(token);
         return bo_fail(context, BO_MEMORY, "chat template: out of memory");
@@ -443,14 +444,14 @@ static bo_status parse_variables(bo_context *context, const char *text, bo_json 
     const size_t length = strlen(text), valid = bo_utf8_valid(text, length);
     if (valid < length) return bo_fail(context, BO_FORMAT, "%s: byte %zu is not UTF-8", where, valid);
     if (bo_json_has_nul(text, length)) return bo_fail(context, BO_FORMAT, "%s: a string contains a NUL", where);
-    BO_TRY(bo_json_parse(context, where, text, length, MOST_DEPTH, out));
+    BO_TRY(bo_json_parse(context, where, text, length, MAX_DEPTH, out));
     if (bo_json_is(*out, BO_JSON_OBJECT)) return BO_OK;
     bo_json_delete(*out);
     *out = NULL;
     return bo_fail(context, BO_FORMAT, "%s: expected a JSON object", where);
 }
 
-/* `marks`: of the bytes that come from messages and variables; NULL: not wanted. */
+/* `marks`: marks of the bytes that come from messages and variables; NULL: not requested. */
 static bo_status render(bo_context *context, const bo_chat_template *chat, const bo_chat_message *messages,
                         size_t count, const bo_chat_options *options, char **text, size_t *bytes, unsigned char **marks)
 {

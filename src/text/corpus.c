@@ -10,8 +10,8 @@
 #include "tokenizer.h"
 
 /* The tokens of all files are numbered; the corpus is the range [first, first + tokens). Document d has the tokens
- * [starts[d], starts[d + 1]). They are stored in `narrow` or, if ids do not fit there, in `wide`. Files read with the
- * byte tokenizer use neither: their tokens are the bytes of documents.items[d]. */
+ * [starts[d], starts[d + 1]). They are stored in `narrow` or, if the ids need more bits, in `wide`. Files read with the
+ * byte tokenizer use neither array: their tokens are the bytes of documents.items[d]. */
 struct bo_corpus {
     const bo_tokenizer *tokenizer;
     bo_documents documents; /* the texts are kept only for byte tokens */
@@ -43,7 +43,7 @@ typedef struct bo_round {
     bo_encoded *encoded; /* results of the parts from `first` on */
     size_t first, size;
     size_t capacity; /* capacity of the ids of the corpus */
-    bool told;       /* the warning about bytes that are not UTF-8 was issued */
+    bool warned;     /* the warning about bytes that are not UTF-8 was issued */
 } bo_round;
 
 static void encode_part(void *arg, size_t index, int worker)
@@ -101,14 +101,15 @@ static size_t locate(const bo_documents *documents, const bo_text_part *part, si
     return (size_t)(part->text + at - (lines ? document->text : documents->mappings[document->file].data));
 }
 
-/* Bytes that are not UTF-8 are encoded as bytes, with a warning; if the tokenizer cannot do so, they are an error. */
-static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_text_part *part, size_t at)
+/* Bytes that are not UTF-8 are encoded as bytes, with a warning; for a tokenizer without byte tokens they are an
+ * error. */
+static bo_status warn_invalid(bo_context *context, bo_round *round, const bo_text_part *part, size_t at)
 {
     const bo_tokenizer *tokenizer = round->corpus->tokenizer;
     const char *path, *what;
     const size_t place = locate(&round->corpus->documents, part, at, &path, &what);
-    if (round->told) return BO_OK;
-    round->told = true;
+    if (round->warned) return BO_OK;
+    round->warned = true;
     if (!tokenizer->byte_level && !tokenizer->byte_fallback)
         return bo_fail(context, BO_FORMAT, "%s: byte %zu %s is not UTF-8, which this tokenizer needs", path, place,
                        what);
@@ -117,16 +118,16 @@ static bo_status tell_invalid(bo_context *context, bo_round *round, const bo_tex
     return BO_OK;
 }
 
-static bo_status tell_missed(bo_context *context, const bo_round *round, const bo_text_part *part,
-                             const bo_missed *missed)
+static bo_status report_missed(bo_context *context, const bo_round *round, const bo_text_part *part,
+                               const bo_missed *missed)
 {
     const char *path, *of;
     const size_t place = locate(&round->corpus->documents, part, missed->place, &path, &of);
-    return bo_missed_tell(context, missed, path, place, of);
+    return bo_missed_report(context, missed, path, place, of);
 }
 
-/* A document has the special tokens of the tokenizer's template around it, as in the package tokenizers, and ends with
- * the end token. If the template starts a document with that token, as some models are trained, it is not repeated. */
+/* A document has the special tokens of the tokenizer's template around it, as in the package `tokenizers`, and ends
+ * with the end token. If the template starts a document with the end token, as in some models, it is not repeated. */
 static bool needs_end(const bo_tokenizer *tokenizer)
 {
     const size_t before = tokenizer->frame_before, after = tokenizer->frame_after;
@@ -141,8 +142,8 @@ static bo_status collect_part(bo_context *context, bo_round *round, size_t index
     const bo_encoded *encoded = &round->encoded[index];
     const bo_text_part *part = &round->parts.items[round->first + index];
     const bool begins = round->first + index == 0 || part[-1].document != part->document;
-    if (encoded->invalid != SIZE_MAX) BO_TRY(tell_invalid(context, round, part, encoded->invalid));
-    if (encoded->missed.bytes > 0) return tell_missed(context, round, part, &encoded->missed);
+    if (encoded->invalid != SIZE_MAX) BO_TRY(warn_invalid(context, round, part, encoded->invalid));
+    if (encoded->missed.bytes > 0) return report_missed(context, round, part, &encoded->missed);
     BO_TRY(reserve(context, round, encoded->ids.count + tokenizer->frame_before + tokenizer->frame_after + 1));
     if (begins) append(corpus, tokenizer->frame, tokenizer->frame_before);
     append(corpus, encoded->ids.items, encoded->ids.count);
@@ -293,13 +294,13 @@ uint64_t bo_corpus_next_document(const bo_corpus *corpus, uint64_t at)
 uint64_t bo_corpus_fingerprint(const bo_corpus *corpus)
 {
     if (!corpus) return 0;
-    enum { BLOCK = 4096, MOST_BLOCKS = 4096 };
+    enum { BLOCK = 4096, MAX_BLOCKS = 4096 };
     const uint64_t prime = 1099511628211u;
     uint64_t hash = bo_rng_stream("text.corpus", corpus->tokens);
     for (uint64_t d = bo_corpus_next_document(corpus, 0), i = 0; d < corpus->tokens && i < BLOCK;
          d = bo_corpus_next_document(corpus, d), ++i)
         hash = (hash ^ d) * prime;
-    uint64_t blocks = (corpus->tokens + BLOCK - 1) / BLOCK, chosen = blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    uint64_t blocks = (corpus->tokens + BLOCK - 1) / BLOCK, chosen = blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS;
     int32_t ids[BLOCK];
     for (uint64_t b = 0; b < chosen; ++b) {
         uint64_t at = (blocks / chosen * b + blocks % chosen * b / chosen) * BLOCK;

@@ -18,7 +18,7 @@ static size_t character_bytes(const char *text, size_t length)
     return bytes ? bytes : 1;
 }
 
-/* Bytes of the last character: its first byte and at most three continuation bytes. */
+/* The size of the last character: its first byte and at most three continuation bytes. */
 static size_t last_character(const char *text, size_t length)
 {
     size_t bytes = 1;

@@ -1,6 +1,6 @@
 /* Positions at which a text may be divided without changing its ids: between two characters that no merge joins.
- * Tokenizers such as Llama's merge within whole texts; division at these positions yields words, which a cache can
- * hold. */
+ * Tokenizers such as Llama's merge within whole texts; division at these positions yields words, which can be
+ * cached. */
 #ifndef BO_TEXT_CUT_POINTS_H
 #define BO_TEXT_CUT_POINTS_H
 

@@ -1,5 +1,5 @@
 /* Decoders change the texts of a list of tokens; some depend on the position of a token in the list. The decoder of
- * byte-level tokenizers keeps bytes that are not UTF-8, where `tokenizers` writes replacement characters. */
+ * byte-level tokenizers keeps bytes that are not UTF-8; `tokenizers` writes replacement characters. */
 #include "decode.h"
 #include "unicode.h"
 
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Replacements may make at most MOST_GROWTH bytes of each byte, and SPARE_BYTES: each of them may lengthen what the one
- * before it has written. */
-enum { MOST_GROWTH = 64, SPARE_BYTES = 1 << 20 };
+/* Replacements may produce at most MAX_GROWTH bytes per byte, plus SPARE_BYTES: each replacement may lengthen the
+ * output of the previous one. */
+enum { MAX_GROWTH = 64, SPARE_BYTES = 1 << 20 };
 
 /* Token i is text.bytes[ends[i - 1]] to text.bytes[ends[i]]. */
 typedef struct bo_tokens {
@@ -24,8 +24,8 @@ typedef struct bo_decoding {
     bo_tokens lists[2];
     bo_matcher matcher;
     bo_buffer copy, cleaned[2];
-    bool middle; /* the list is a token in the middle of a text */
-    size_t most; /* bytes that a list may have */
+    bool middle;      /* the list is a token in the middle of a text */
+    size_t max_bytes; /* maximum bytes of a list */
 } bo_decoding;
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -40,10 +40,10 @@ static bo_status end_token(bo_decoding *decoding, bo_tokens *list)
         list->ends = larger;
         list->capacity = capacity;
     }
-    if (list->text.length > decoding->most)
+    if (list->text.length > decoding->max_bytes)
         return bo_fail(decoding->context, BO_UNSUPPORTED,
                        "the decoders write at least %zu bytes for the texts of the tokens, expected at most %zu",
-                       list->text.length, decoding->most);
+                       list->text.length, decoding->max_bytes);
     list->ends[list->count++] = list->text.length;
     return BO_OK;
 }
@@ -86,12 +86,12 @@ static bo_status replace_string(bo_decoding *decoding, const char *from, const c
                                 size_t length, bo_buffer *to)
 {
     const bo_pattern pattern = {.text = (char *)from, .length = strlen(from)};
-    const bo_replacement replacement = {&pattern, with, &decoding->matcher, &decoding->copy, decoding->most};
+    const bo_replacement replacement = {&pattern, with, &decoding->matcher, &decoding->copy, decoding->max_bytes};
     if (pattern.length == 0) return bo_buffer_append(decoding->context, to, text, length);
     return bo_pattern_replace(decoding->context, &replacement, text, length, to, NULL);
 }
 
-/* Removes blanks before signs, as the decoder of BERT does, one rule after the other. */
+/* Removes spaces before signs, as the decoder of BERT does, one rule after the other. */
 static bo_status clean(bo_decoding *decoding, const char *text, size_t length, bo_buffer *to)
 {
     static const char *const rules[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -136,7 +136,7 @@ static bo_status change_token(bo_decoding *decoding, const bo_decoder *decoder, 
     switch (decoder->kind) {
     case BO_DECODE_REPLACE: {
         const bo_replacement replacement = {&decoder->pattern, decoder->to, &decoding->matcher, &decoding->copy,
-                                            decoding->most};
+                                            decoding->max_bytes};
         return bo_pattern_replace(context, &replacement, text, length, to, NULL);
     }
     case BO_DECODE_STRIP:
@@ -167,13 +167,13 @@ static bo_status change_tokens(bo_decoding *decoding, const bo_decoder *decoder,
 
 /* ---- decoders that join tokens ----------------------------------------------------------------------------------- */
 
-static bo_status fuse(bo_decoding *decoding, const bo_tokens *from, bool letters, bo_tokens *to)
+static bo_status fuse(bo_decoding *decoding, const bo_tokens *from, bool byte_level, bo_tokens *to)
 {
     for (size_t i = 0; i < from->count; ++i) {
         size_t length;
         const char *text = token_at(from, i, &length);
         BO_TRY(bo_buffer_reserve(decoding->context, &to->text, length + 1));
-        const size_t bytes = letters ? bo_letters_read(text, length, to->text.bytes + to->text.length) : SIZE_MAX;
+        const size_t bytes = byte_level ? bo_byte_level_read(text, length, to->text.bytes + to->text.length) : SIZE_MAX;
         if (bytes == SIZE_MAX) memcpy(to->text.bytes + to->text.length, text, length); /* it has other characters */
         to->text.length += bytes == SIZE_MAX ? length : bytes;
     }
@@ -234,9 +234,9 @@ static bo_status decode_step(bo_decoding *decoding, const bo_decoder *decoder, c
 {
     clear(to);
     switch (decoder->kind) {
-    case BO_DECODE_LETTERS:
+    case BO_DECODE_BYTE_LEVEL:
     case BO_DECODE_FUSE:
-        return fuse(decoding, from, decoder->kind == BO_DECODE_LETTERS, to);
+        return fuse(decoding, from, decoder->kind == BO_DECODE_BYTE_LEVEL, to);
     case BO_DECODE_BYTES:
         return join_bytes(decoding, from, to);
     default:
@@ -248,13 +248,14 @@ static bo_status decode_step(bo_decoding *decoding, const bo_decoder *decoder, c
 static bo_status decode_list(bo_decoding *decoding, const bo_tokens **out)
 {
     size_t now = 0;
-    bool fused = false; /* the tokens have become one text, whose ends are not those of a piece inside it */
+    /* the tokens have become one text: steps for its start and end do not apply to a piece inside it */
+    bool fused = false;
     const bo_tokenizer *tokenizer = decoding->tokenizer;
     for (size_t i = 0; i < tokenizer->decoder_count; ++i) {
         const bo_decoder *decoder = &tokenizer->decoders[i];
         if (decoding->middle && fused && decoder->kind == BO_DECODE_STRIP) continue;
         BO_TRY(decode_step(decoding, decoder, &decoding->lists[now], &decoding->lists[!now]));
-        fused = fused || decoder->kind == BO_DECODE_FUSE || decoder->kind == BO_DECODE_LETTERS;
+        fused = fused || decoder->kind == BO_DECODE_FUSE || decoder->kind == BO_DECODE_BYTE_LEVEL;
         now = !now;
     }
     *out = &decoding->lists[now];
@@ -264,7 +265,7 @@ static bo_status decode_list(bo_decoding *decoding, const bo_tokens **out)
 static bo_status begin(bo_context *context, const bo_tokenizer *tokenizer, bo_decoding *out)
 {
     bool searches = false;
-    *out = (bo_decoding){.context = context, .tokenizer = tokenizer, .most = SIZE_MAX};
+    *out = (bo_decoding){.context = context, .tokenizer = tokenizer, .max_bytes = SIZE_MAX};
     for (size_t i = 0; i < tokenizer->decoder_count; ++i)
         searches = searches || tokenizer->decoders[i].pattern.code != NULL;
     return searches ? bo_matcher_create(context, &out->matcher) : BO_OK;
@@ -281,7 +282,8 @@ static void end(bo_decoding *decoding)
     bo_matcher_free(&decoding->matcher);
 }
 
-/* The text of a token as decoders see it: that of an added token which is found in normalized text is normalized. */
+/* The text of a token as decoders see it: the text of an added token that is searched for in normalized text is
+ * normalized. */
 static const char *shown(const bo_tokenizer *tokenizer, size_t id, size_t *length)
 {
     const int32_t added = tokenizer->added_of[id];
@@ -295,12 +297,12 @@ static const char *shown(const bo_tokenizer *tokenizer, size_t id, size_t *lengt
 static bo_status make_piece(bo_decoding *decoding, size_t id, size_t *written, bo_buffer *pieces)
 {
     const bo_tokenizer *tokenizer = decoding->tokenizer;
-    const size_t most = MOST_GROWTH * tokenizer->source_bytes + SPARE_BYTES;
+    const size_t max_bytes = MAX_GROWTH * tokenizer->source_bytes + SPARE_BYTES;
     const bo_tokens *out;
     size_t length;
     const char *text = shown(tokenizer, id, &length);
     clear(&decoding->lists[0]);
-    decoding->most = most - *written;
+    decoding->max_bytes = max_bytes - *written;
     BO_TRY(add_token(decoding, &decoding->lists[0], text, length));
     BO_TRY(decode_list(decoding, &out));
     *written += out->text.length;
@@ -355,7 +357,7 @@ static bo_status list_tokens(bo_decoding *decoding, const int32_t *ids, size_t c
             BO_TRY(bo_buffer_append(decoding->context, &decoding->lists[0].text, " ", 1));
         BO_TRY(add_token(decoding, &decoding->lists[0], text, length));
     }
-    decoding->most = MOST_GROWTH * decoding->lists[0].text.length + SPARE_BYTES;
+    decoding->max_bytes = MAX_GROWTH * decoding->lists[0].text.length + SPARE_BYTES;
     return BO_OK;
 }
 

@@ -8,10 +8,10 @@
 #include "documents.h"
 
 /* ====================================================================================================================
- * JSON lines: one object per line; blank lines are skipped. The text of all lines is stored in one block, which is
+ * JSON lines: one object per line; empty lines are skipped. The text of all lines is stored in one block, which is
  * never larger than the file, because an escaped string is at least as long as its content. */
 
-enum { MOST_DEPTH = 64 };
+enum { MAX_DEPTH = 64 };
 
 bool bo_is_json_lines(const char *path)
 {
@@ -58,7 +58,7 @@ static bo_status read_line(bo_context *context, const char *where, const char *l
     if (has_nul(line, length))
         return bo_fail(context, BO_FORMAT, "%s: contains a NUL character (\\u0000), which is not allowed in text",
                        where);
-    BO_TRY(bo_json_parse(context, where, line, length, MOST_DEPTH, &object));
+    BO_TRY(bo_json_parse(context, where, line, length, MAX_DEPTH, &object));
     const char *text = "";
     bo_status status = find_text(context, where, object, field, &text);
     *written = status == BO_OK ? strlen(text) : 0;
@@ -67,7 +67,7 @@ static bo_status read_line(bo_context *context, const char *where, const char *l
     return status;
 }
 
-static bool is_blank(const char *line, const char *end)
+static bool is_space_only(const char *line, const char *end)
 {
     while (line < end && (*line == ' ' || *line == '\t' || *line == '\r')) ++line;
     return line == end;
@@ -84,7 +84,7 @@ bo_status bo_json_lines_read(bo_context *context, bo_documents *documents, size_
     for (const char *line = begin, *stop; line < end; line = stop + 1, ++number) {
         stop = memchr(line, '\n', (size_t)(end - line));
         if (!stop) stop = end;
-        if (is_blank(line, stop)) continue;
+        if (is_space_only(line, stop)) continue;
         snprintf(where, sizeof where, "%s, line %zu", path, number);
         size_t length = 0;
         BO_TRY(read_line(context, where, line, (size_t)(stop - line), field, to, &length));

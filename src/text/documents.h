@@ -29,7 +29,7 @@ void bo_documents_close(bo_documents *documents);
 bool bo_is_json_lines(const char *path);
 /* An empty document is skipped. */
 bo_status bo_documents_add(bo_context *context, bo_documents *documents, size_t file, const char *text, size_t length);
-/* Adds the documents of the JSON lines file `file`, whose mapping is open. */
+/* Adds the documents of the JSON Lines file `file`, whose mapping is open. */
 bo_status bo_json_lines_read(bo_context *context, bo_documents *documents, size_t file, const char *field);
 
 /* ---- documents divided into parts of about equal size for threads ------------------------------------------------ */
@@ -48,7 +48,7 @@ typedef struct bo_parts {
     size_t count, capacity;
 } bo_parts;
 
-/* Divides documents (if `cuttable`) only before a blank that follows a non-blank ASCII character. The positions depend
+/* Divides documents (if `cuttable`) only before a space that follows a non-space ASCII character. The positions depend
  * on the text only. */
 bo_status bo_parts_make(bo_context *context, const bo_documents *documents, bool cuttable, bo_parts *out);
 

@@ -40,8 +40,8 @@ bool bo_add_bytes(bo_encoder *encoder, const char *text, size_t length)
     return true;
 }
 
-/* The state of spelling: an unknown token waits until the next token or the next unknown character that is not part of
- * it, so that bytes come before it. */
+/* The state of spelling: an unknown token is delayed until the next token or the next unknown character outside of it,
+ * so that bytes come before it. */
 typedef struct bo_spelling_out {
     bo_encoder *encoder;
     bool unknown;
@@ -53,7 +53,7 @@ static void flush_unknown(bo_spelling_out *spelling)
     spelling->unknown = false;
 }
 
-/* A symbol, or -1. character: what a missing one is called. text: its bytes, for byte fallback. */
+/* A symbol, or -1. character: the character in messages about a missing symbol. text: its bytes, for byte fallback. */
 static void add_symbol(bo_spelling_out *spelling, int32_t id, const char *text, size_t length, const char *character,
                        size_t bytes)
 {
@@ -111,7 +111,7 @@ static bo_status spell_characters(bo_spelling_out *spelling, const char *text, s
     return BO_OK;
 }
 
-/* The initial symbols of a word: at most one per byte, of which affixes add some. */
+/* The initial symbols of a word: at most one per byte, including the bytes of affixes. */
 static bo_status spell(bo_encoder *encoder, const char *text, size_t length)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
@@ -139,9 +139,9 @@ static bo_status find_whole(bo_encoder *encoder, const char *text, size_t length
     if (tokenizer->byte_level) {
         encoder->spelled.length = 0;
         for (size_t i = 0; i < length; ++i) {
-            char letter[BO_LETTER_BYTES];
-            size_t bytes = bo_letter_write((unsigned char)text[i], letter);
-            BO_TRY(bo_buffer_append(encoder->context, &encoder->spelled, letter, bytes));
+            char symbol[BO_BYTE_LEVEL_SIZE];
+            size_t bytes = bo_byte_level_write((unsigned char)text[i], symbol);
+            BO_TRY(bo_buffer_append(encoder->context, &encoder->spelled, symbol, bytes));
         }
         text = encoder->spelled.bytes;
         length = encoder->spelled.length;
@@ -220,18 +220,19 @@ bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length)
 
 /* ---- a text ------------------------------------------------------------------------------------------------------ */
 
-/* Words that are not valid UTF-8 stand apart, because regular expressions cannot process them. */
+/* Words that are not valid UTF-8 are encoded separately, because regular expressions cannot process them. */
 static bo_status encode_invalid(bo_encoder *encoder, const char *text, size_t length)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
-    bool letters = false;
+    bool byte_level = false;
     if (length == 0) return BO_OK;
-    for (size_t i = 0; i < tokenizer->splitter_count; ++i) letters = letters || tokenizer->splitters[i].letters;
-    if (!letters) return bo_encode_word(encoder, text, length);
+    for (size_t i = 0; i < tokenizer->splitter_count; ++i)
+        byte_level = byte_level || tokenizer->splitters[i].byte_level;
+    if (!byte_level) return bo_encode_word(encoder, text, length);
     encoder->copy.length = 0;
-    BO_TRY(bo_buffer_reserve(encoder->context, &encoder->copy, length * BO_LETTER_BYTES));
+    BO_TRY(bo_buffer_reserve(encoder->context, &encoder->copy, length * BO_BYTE_LEVEL_SIZE));
     for (size_t i = 0; i < length; ++i)
-        encoder->copy.length += bo_letter_write((unsigned char)text[i], encoder->copy.bytes + encoder->copy.length);
+        encoder->copy.length += bo_byte_level_write((unsigned char)text[i], encoder->copy.bytes + encoder->copy.length);
     return bo_encode_word(encoder, encoder->copy.bytes, encoder->copy.length);
 }
 
@@ -257,7 +258,7 @@ static size_t run_of(const unsigned char *marks, size_t length)
     return end;
 }
 
-/* Normalizes the runs of equal marks one by one, so that each byte of the result has the mark of what it comes from. */
+/* Normalizes the runs of equal marks one by one, so that each byte of the result has the mark of its source. */
 static bo_status normalize_runs(bo_encoder *encoder, const char *text, size_t length, const unsigned char *marks,
                                 size_t *lead)
 {
@@ -330,7 +331,8 @@ static size_t find_missed(const bo_encoder *encoder, const char *text, size_t fr
     return found ? (size_t)(found - text) : from;
 }
 
-bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of)
+bo_status bo_missed_report(bo_context *context, const bo_missed *missed, const char *where, size_t place,
+                           const char *of)
 {
     char name[32];
     const unsigned char first = (unsigned char)missed->character[0];
@@ -368,9 +370,9 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
 bo_status bo_encoder_create(bo_context *context, const bo_tokenizer *tokenizer, bool specials, size_t bytes,
                             bo_encoder *out)
 {
-    enum { FEWEST = 64, MOST = 1 << 14 };
-    size_t places = FEWEST;
-    while (places < MOST && places < bytes / 16) places *= 2;
+    enum { MIN_PLACES = 64, MAX_PLACES = 1 << 14 };
+    size_t places = MIN_PLACES;
+    while (places < MAX_PLACES && places < bytes / 16) places *= 2;
     *out = (bo_encoder){.context = context, .tokenizer = tokenizer, .specials = specials, .invalid = SIZE_MAX};
     out->cache = bo_alloc(context, places, sizeof *out->cache, "a cache of words");
     out->cache_mask = places - 1;
@@ -387,10 +389,10 @@ void bo_encoder_free(bo_encoder *encoder)
     bo_buffer_free(&encoder->copy);
     bo_buffer_free(&encoder->joined);
     bo_buffer_free(&encoder->joined_marks);
-    for (size_t i = 0; i < BO_MOST_STEPS; ++i) {
+    for (size_t i = 0; i < BO_MAX_STEPS; ++i) {
         bo_buffer_free(&encoder->marked[i]);
         bo_buffer_free(&encoder->copies[i]);
-        bo_buffer_free(&encoder->letters[i]);
+        bo_buffer_free(&encoder->byte_level[i]);
     }
     bo_free(encoder->cache);
     bo_free(encoder->merging.ids);

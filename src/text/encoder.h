@@ -21,7 +21,7 @@ typedef struct bo_path {
     int32_t id;
 } bo_path;
 
-/* Work memory for encoding one word. */
+/* Workspace for encoding one word. */
 typedef struct bo_merging {
     int32_t *ids; /* symbols; in the end, tokens */
     size_t count, capacity;
@@ -44,12 +44,12 @@ typedef struct bo_encoder {
     bo_context *context;
     const bo_tokenizer *tokenizer;
     bool specials;
-    /* One per byte of the text of a run, and of the normalized text of a section: where it is 1, special tokens are
-     * plain text. NULL: nowhere. */
+    /* One per byte of the text of a run, and of the normalized text of a section: if it is 1, special tokens are plain
+     * text. NULL: all are 0. */
     const unsigned char *marks, *normal_marks;
     bo_matcher matcher;
     bo_normalizing normal;
-    bo_buffer marked[BO_MOST_STEPS], copies[BO_MOST_STEPS], letters[BO_MOST_STEPS]; /* by splitter */
+    bo_buffer marked[BO_MAX_STEPS], copies[BO_MAX_STEPS], byte_level[BO_MAX_STEPS]; /* by splitter */
     bo_buffer spelled, copy;
     bo_buffer joined, joined_marks; /* a section whose runs of equal marks were normalized one by one, and its marks */
     bo_cached *cache;
@@ -71,19 +71,20 @@ bo_status bo_encoder_run(bo_encoder *encoder, const char *text, size_t length, b
 bo_status bo_tokenizer_encode_marked(bo_context *context, const bo_tokenizer *tokenizer, const char *text, size_t bytes,
                                      const unsigned char *marks, bo_ids *out);
 /* Fails with a message that names the character without a token and its position: "FILE: byte 7 of the file". */
-bo_status bo_missed_tell(bo_context *context, const bo_missed *missed, const char *where, size_t place, const char *of);
+bo_status bo_missed_report(bo_context *context, const bo_missed *missed, const char *where, size_t place,
+                           const char *of);
 
 /* ---- parts of the encoder ---------------------------------------------------------------------------------------- */
 
-/* True if the model may not make this token of a text with marks: a special one of several characters. The template's
- * own special tokens were found before, so the text is that of a message. `single`: the text is one character, which
- * has no other token. */
+/* True if the model must not produce this token for marked text: a special token of several characters. The special
+ * tokens of the template were found before, so the text comes from a message. `single`: the text is one character,
+ * which has no other token. */
 static inline bool bo_encoder_avoids(const bo_encoder *encoder, int32_t id, bool single)
 {
     return encoder->marks && !single && bo_tokenizer_is_special(encoder->tokenizer, id);
 }
 
-/* The id of a token that the model may make; -1: none. */
+/* The id of a token that the model may produce; -1: none. */
 static inline int32_t bo_encoder_symbol(const bo_encoder *encoder, const char *text, size_t length)
 {
     const int32_t id = bo_tokenizer_symbol(encoder->tokenizer, text, length);
@@ -95,24 +96,24 @@ static inline int32_t bo_encoder_symbol(const bo_encoder *encoder, const char *t
 bo_status bo_split_text(bo_encoder *encoder, size_t step, const char *text, size_t length, size_t lead);
 /* Appends the ids of one word to encoder->out. */
 bo_status bo_encode_word(bo_encoder *encoder, const char *text, size_t length);
-/* Makes space for `count` ids in encoder->merging. */
+/* Reserves `count` ids in encoder->merging. */
 bo_status bo_merging_reserve(bo_encoder *encoder, size_t count);
 /* Merges the symbols of encoder->merging, lowest rank first, leftmost of equal ones. */
 bo_status bo_merge_symbols(bo_encoder *encoder);
 /* The tokens of a word of the models Unigram and WordPiece, in encoder->merging. */
 bo_status bo_encode_unigram(bo_encoder *encoder, const char *text, size_t length);
 bo_status bo_encode_wordpiece(bo_encoder *encoder, const char *text, size_t length);
-/* Appends the unknown token to encoder->merging; notes a missing one. text: the unknown character. */
+/* Appends the unknown token to encoder->merging, or records that there is none. text: the unknown character. */
 void bo_add_unknown(bo_encoder *encoder, const char *text, size_t length);
 /* Appends the tokens <0x0A> of bytes to encoder->merging; false: some byte has none. */
 bool bo_add_bytes(bo_encoder *encoder, const char *text, size_t length);
 
 /* A search for added tokens: a token, and the text before it that has not been used. */
 typedef struct bo_added_search {
-    size_t search, begin; /* where the search continues; where the next section begins */
+    size_t search, begin; /* start of the remaining search; start of the next section */
 } bo_added_search;
 /* The next added token: the section before it is *from to *to, and may be empty. NULL: none; the section is the rest.
- * normalized: which tokens. A failure is left in encoder->failed. */
+ * normalized: selects the tokens to search for. A failure is left in encoder->failed. */
 const bo_added *bo_added_next(bo_encoder *encoder, bool normalized, const char *text, size_t length,
                               bo_added_search *search, size_t *from, size_t *to);
 

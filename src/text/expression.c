@@ -1,13 +1,11 @@
-/* Oniguruma to PCRE2. The differences that are translated:
+/* Translates Oniguruma to PCRE2. The differences:
  *
- *   \w \b [[:alpha:]] …   sets of Unicode characters that PCRE2 defines otherwise
- *   \p{Han}               the script; PCRE2 would include script extensions
- *   \h \v \uHHHH \O       other meanings in PCRE2, or none
- *   [a[bc]] [a-z&&[^x]]   sets inside of sets, and their intersections
- *   x{1,3}+ x{3}? x{,3}   a repeated, an optional and an open interval
- *   (?m:.)                the dot matches line ends
+ *   \w \b [[:alpha:]] … sets of Unicode characters that PCRE2 defines otherwise \p{Han} the script; PCRE2 would include
+ *   script extensions \h \v \uHHHH \O other meanings in PCRE2, or none [a[bc]] [a-z&&[^x]] sets inside of sets, and
+ *   their intersections x{1,3}+ x{3}? x{,3} a repeated, an optional and an open interval (?m:.) the dot matches line
+ *   ends
  *
- * Line anchors are the matter of the compiler (PCRE2_MULTILINE). */
+ * Line anchors are handled by the compiler (PCRE2_MULTILINE). */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "expression.h"
 
@@ -17,19 +15,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_NESTING = 64, MOST_NAME = 48, MOST_SET = 1 << 16 };
+enum { MAX_NESTING = 64, MAX_NAME = 48, MAX_SET = 1 << 16 };
 
 typedef struct bo_expression_state {
     bo_context *context;
     const char *where, *expression, *at;
     bo_buffer *out;
-    size_t atom;                 /* where the last item that can be repeated begins in `out` */
-    size_t groups[MOST_NESTING]; /* where the open groups begin in `out` */
+    size_t atom;                /* start of the last repeatable item in `out` */
+    size_t groups[MAX_NESTING]; /* starts of the open groups in `out` */
     size_t depth;
 } bo_expression_state;
 
 #define WORD_SET "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-/* Outside of sets, Oniguruma's \w has these too. */
+/* Outside of sets, Oniguruma's \w also contains these characters. */
 #define WORD WORD_SET "\\xb2\\xb3\\xb9\\xbc-\\xbe"
 /* The second part is new in Unicode 16. */
 #define ALPHA "\\p{Alphabetic}\\x{363}-\\x{36f}\\x{c04}\\x{f82}\\x{f83}\\x{1dd3}-\\x{1de6}\\x{11080}\\x{11081}"
@@ -40,14 +38,14 @@ static bo_status refuse(const bo_expression_state *t, const char *what)
                    t->where, what, (size_t)(t->at - t->expression), t->expression);
 }
 
-static bo_status put(bo_expression_state *t, bo_buffer *to, const char *text)
+static bo_status emit(bo_expression_state *t, bo_buffer *to, const char *text)
 {
     return bo_buffer_append(t->context, to, text, strlen(text));
 }
 
 /* ---- properties -------------------------------------------------------------------------------------------------- */
 
-/* The content of a set for a name of Oniguruma that PCRE2 lacks or defines otherwise. */
+/* The content of a set for an Oniguruma name that PCRE2 lacks or defines differently. */
 static const char *named_set(const char *name)
 {
     static const char *const sets[][2] = {
@@ -116,7 +114,7 @@ static bool compiles(const char *expression)
     return code != NULL;
 }
 
-/* Reads the name after \p, \P or [: up to `end`. Upper case, blanks, hyphens and underscores do not matter. */
+/* Reads the name after \p, \P or [: up to `end`. Upper case, spaces, hyphens and underscores do not matter. */
 static bo_status read_name(bo_expression_state *t, const char *end, char *name, bool *negated)
 {
     size_t length = 0;
@@ -127,7 +125,7 @@ static bo_status read_name(bo_expression_state *t, const char *end, char *name, 
     for (; strncmp(t->at, end, strlen(end)) != 0; ++t->at) {
         const unsigned char c = (unsigned char)*t->at;
         if (c == ' ' || c == '-' || c == '_') continue;
-        if (length + 1 == MOST_NAME || !isalnum(c)) return refuse(t, "the name of a property");
+        if (length + 1 == MAX_NAME || !isalnum(c)) return refuse(t, "the name of a property");
         name[length++] = (char)tolower(c);
     }
     name[length] = 0;
@@ -135,11 +133,11 @@ static bo_status read_name(bo_expression_state *t, const char *end, char *name, 
     return BO_OK;
 }
 
-/* The content of a set for \p{name}; *negated: its complement is meant. */
-static bo_status property(bo_expression_state *t, char letter, char *set, size_t size, bool *negated)
+/* The content of a set for \p{name}; *negated: the set is the complement. */
+static bo_status property(bo_expression_state *t, char character, char *set, size_t size, bool *negated)
 {
-    char name[MOST_NAME], script[MOST_NAME + 16];
-    *negated = letter == 'P';
+    char name[MAX_NAME], script[MAX_NAME + 16];
+    *negated = character == 'P';
     if (*t->at != '{') return refuse(t, "a property without braces");
     ++t->at;
     BO_TRY(read_name(t, "}", name, negated));
@@ -156,13 +154,13 @@ static bo_status property(bo_expression_state *t, char letter, char *set, size_t
 
 /* ---- escapes ----------------------------------------------------------------------------------------------------- */
 
-/* The set of an escape such as \w: its content, and whether its complement is meant. "": another escape. t->at is after
- * the letter. */
-static bo_status escaped_set(bo_expression_state *t, char letter, char *set, size_t size, bool *negated)
+/* The set of an escape such as \w: its content, and whether it is negated. "": another escape. t->at is after the
+ * escaped character. */
+static bo_status escaped_set(bo_expression_state *t, char character, char *set, size_t size, bool *negated)
 {
-    *negated = isupper((unsigned char)letter) != 0;
+    *negated = isupper((unsigned char)character) != 0;
     *set = 0;
-    switch (letter) {
+    switch (character) {
     case 'w':
     case 'W':
         snprintf(set, size, WORD_SET);
@@ -181,37 +179,37 @@ static bo_status escaped_set(bo_expression_state *t, char letter, char *set, siz
         return BO_OK;
     case 'p':
     case 'P':
-        return property(t, letter, set, size, negated);
+        return property(t, character, set, size, negated);
     default:
         return BO_OK;
     }
 }
 
 /* An escape that denotes one character, in and outside of sets. */
-static bo_status escaped_character(bo_expression_state *t, char letter, bo_buffer *to)
+static bo_status escaped_character(bo_expression_state *t, char character, bo_buffer *to)
 {
-    char copy[3] = {'\\', letter, 0};
-    if (letter == 0) return refuse(t, "a backslash at the end");
-    if (letter == 'v') return put(t, to, "\\x0b");
-    if (letter == 'u') {
+    char copy[3] = {'\\', character, 0};
+    if (character == 0) return refuse(t, "a backslash at the end");
+    if (character == 'v') return emit(t, to, "\\x0b");
+    if (character == 'u') {
         for (int i = 0; i < 4; ++i)
             if (!isxdigit((unsigned char)t->at[i])) return refuse(t, "a \\u without four digits");
-        BO_TRY(put(t, to, "\\x{"));
+        BO_TRY(emit(t, to, "\\x{"));
         BO_TRY(bo_buffer_append(t->context, to, t->at, 4));
         t->at += 4;
-        return put(t, to, "}");
+        return emit(t, to, "}");
     }
-    if (letter == 'x' && *t->at == '{') {
+    if (character == 'x' && *t->at == '{') {
         const size_t bytes = strcspn(t->at, "}") + 1;
         if (t->at[bytes - 1] == 0) return refuse(t, "a \\x{");
-        BO_TRY(put(t, to, copy));
+        BO_TRY(emit(t, to, copy));
         BO_TRY(bo_buffer_append(t->context, to, t->at, bytes));
         t->at += bytes;
         return BO_OK;
     }
-    if ((unsigned char)letter >= 128) return bo_buffer_append(t->context, to, &letter, 1);       /* the rest follows */
-    const bool itself = isalnum((unsigned char)letter) && !strchr("tnrfaexc0123456789", letter); /* \Q is a Q */
-    return put(t, to, copy + itself);
+    if ((unsigned char)character >= 128) return bo_buffer_append(t->context, to, &character, 1); /* the rest follows */
+    const bool itself = isalnum((unsigned char)character) && !strchr("tnrfaexc0123456789", character); /* \Q is a Q */
+    return emit(t, to, copy + itself);
 }
 
 /* True if the content of a set is one escape, such as \s or \p{L}, whose complement has an upper-case letter. */
@@ -224,25 +222,25 @@ static bo_status escape_outside(bo_expression_state *t)
 {
     char set[256];
     bool negated;
-    const char letter = *t->at;
-    if (letter) ++t->at;
-    BO_TRY(escaped_set(t, letter, set, sizeof set, &negated));
+    const char character = *t->at;
+    if (character) ++t->at;
+    BO_TRY(escaped_set(t, character, set, sizeof set, &negated));
     if (is_escape(set)) {
         if (negated) set[1] = (char)toupper((unsigned char)set[1]);
-        return put(t, t->out, set);
+        return emit(t, t->out, set);
     }
     if (*set) {
-        BO_TRY(put(t, t->out, negated ? "[^" : "["));
-        BO_TRY(put(t, t->out, letter == 'w' || letter == 'W' ? WORD : set));
-        return put(t, t->out, "]");
+        BO_TRY(emit(t, t->out, negated ? "[^" : "["));
+        BO_TRY(emit(t, t->out, character == 'w' || character == 'W' ? WORD : set));
+        return emit(t, t->out, "]");
     }
-    switch (letter) {
+    switch (character) {
     case 'b':
-        return put(t, t->out, "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))");
+        return emit(t, t->out, "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))");
     case 'B':
-        return put(t, t->out, "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))");
+        return emit(t, t->out, "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))");
     case 'O':
-        return put(t, t->out, "(?s:.)");
+        return emit(t, t->out, "(?s:.)");
     case 'y':
     case 'Y':
         return refuse(t, "a boundary of text segments");
@@ -256,11 +254,11 @@ static bo_status escape_outside(bo_expression_state *t)
     case 'N':
     case 'k':
     case 'g': {
-        const char copy[3] = {'\\', letter, 0};
-        return put(t, t->out, copy);
+        const char copy[3] = {'\\', character, 0};
+        return emit(t, t->out, copy);
     }
     default:
-        return escaped_character(t, letter, t->out);
+        return escaped_character(t, character, t->out);
     }
 }
 
@@ -268,15 +266,15 @@ static bo_status escape_outside(bo_expression_state *t)
 
 /* A set is `plain`, the content of a set of PCRE2, and other expressions of one character each. */
 typedef struct bo_set {
-    bo_buffer plain, others; /* others: "|…|…" */
-    bo_buffer before;        /* "(?=…)(?=…)": the sets with which this one is intersected */
+    bo_buffer plain, alternatives; /* others: "|…|…" */
+    bo_buffer before;              /* "(?=…)(?=…)": the sets that this set is intersected with */
     bool negated;
 } bo_set;
 
 static void free_set(bo_set *set)
 {
     bo_buffer_free(&set->plain);
-    bo_buffer_free(&set->others);
+    bo_buffer_free(&set->alternatives);
     bo_buffer_free(&set->before);
 }
 
@@ -284,52 +282,52 @@ static void free_set(bo_set *set)
 static bo_status write_union(bo_expression_state *t, const bo_set *set, bo_buffer *to)
 {
     const bool plain = set->plain.length > 0;
-    if (!plain && set->others.length == 0) return put(t, to, "(?!)");
-    if (set->others.length > 0) BO_TRY(put(t, to, "(?:"));
+    if (!plain && set->alternatives.length == 0) return emit(t, to, "(?!)");
+    if (set->alternatives.length > 0) BO_TRY(emit(t, to, "(?:"));
     if (plain) {
-        BO_TRY(put(t, to, "["));
+        BO_TRY(emit(t, to, "["));
         BO_TRY(bo_buffer_append(t->context, to, set->plain.bytes, set->plain.length));
-        BO_TRY(put(t, to, "]"));
+        BO_TRY(emit(t, to, "]"));
     }
-    if (set->others.length == 0) return BO_OK;
-    BO_TRY(bo_buffer_append(t->context, to, set->others.bytes + !plain, set->others.length - !plain));
-    return put(t, to, ")");
+    if (set->alternatives.length == 0) return BO_OK;
+    BO_TRY(bo_buffer_append(t->context, to, set->alternatives.bytes + !plain, set->alternatives.length - !plain));
+    return emit(t, to, ")");
 }
 
 static bool is_plain(const bo_set *set)
 {
-    return set->plain.length > 0 && set->others.length == 0 && set->before.length == 0;
+    return set->plain.length > 0 && set->alternatives.length == 0 && set->before.length == 0;
 }
 
 static bo_status write_set(bo_expression_state *t, const bo_set *set, bo_buffer *to)
 {
     if (is_plain(set)) {
-        BO_TRY(put(t, to, set->negated ? "[^" : "["));
+        BO_TRY(emit(t, to, set->negated ? "[^" : "["));
         BO_TRY(bo_buffer_append(t->context, to, set->plain.bytes, set->plain.length));
-        return put(t, to, "]");
+        return emit(t, to, "]");
     }
-    BO_TRY(put(t, to, set->negated ? "(?:(?!" : "(?:"));
+    BO_TRY(emit(t, to, set->negated ? "(?:(?!" : "(?:"));
     if (set->before.length > 0) BO_TRY(bo_buffer_append(t->context, to, set->before.bytes, set->before.length));
     BO_TRY(write_union(t, set, to));
-    return put(t, to, set->negated ? ")(?s:.))" : ")");
+    return emit(t, to, set->negated ? ")(?s:.))" : ")");
 }
 
 /* The part before && becomes a condition for the part after it. */
 static bo_status intersect(bo_expression_state *t, bo_set *set)
 {
-    BO_TRY(put(t, &set->before, "(?="));
+    BO_TRY(emit(t, &set->before, "(?="));
     BO_TRY(write_union(t, set, &set->before));
-    BO_TRY(put(t, &set->before, ")"));
-    set->plain.length = set->others.length = 0;
+    BO_TRY(emit(t, &set->before, ")"));
+    set->plain.length = set->alternatives.length = 0;
     return BO_OK;
 }
 
 static bo_status add_content(bo_expression_state *t, bo_set *set, const char *content, bool negated)
 {
-    if (!negated) return put(t, &set->plain, content);
-    BO_TRY(put(t, &set->others, "|[^"));
-    BO_TRY(put(t, &set->others, content));
-    return put(t, &set->others, "]");
+    if (!negated) return emit(t, &set->plain, content);
+    BO_TRY(emit(t, &set->alternatives, "|[^"));
+    BO_TRY(emit(t, &set->alternatives, content));
+    return emit(t, &set->alternatives, "]");
 }
 
 static bo_status read_set(bo_expression_state *t, size_t depth, bo_set *set);
@@ -341,15 +339,15 @@ static bo_status read_nested(bo_expression_state *t, size_t depth, bo_set *set)
     if (status == BO_OK && is_plain(&inner) && !inner.negated)
         status = bo_buffer_append(t->context, &set->plain, inner.plain.bytes, inner.plain.length);
     else if (status == BO_OK)
-        status = put(t, &set->others, "|");
-    if (status == BO_OK && !(is_plain(&inner) && !inner.negated)) status = write_set(t, &inner, &set->others);
+        status = emit(t, &set->alternatives, "|");
+    if (status == BO_OK && !(is_plain(&inner) && !inner.negated)) status = write_set(t, &inner, &set->alternatives);
     free_set(&inner);
     return status;
 }
 
 static bo_status read_posix(bo_expression_state *t, bo_set *set)
 {
-    char name[MOST_NAME];
+    char name[MAX_NAME];
     bool negated = false;
     t->at += 2;
     BO_TRY(read_name(t, ":]", name, &negated));
@@ -362,16 +360,16 @@ static bo_status read_escape(bo_expression_state *t, bo_set *set)
 {
     char content[256];
     bool negated;
-    const char letter = *++t->at;
-    if (letter) ++t->at;
-    BO_TRY(escaped_set(t, letter, content, sizeof content, &negated));
+    const char character = *++t->at;
+    if (character) ++t->at;
+    BO_TRY(escaped_set(t, character, content, sizeof content, &negated));
     if (negated && is_escape(content)) {
         content[1] = (char)toupper((unsigned char)content[1]);
-        return put(t, &set->plain, content);
+        return emit(t, &set->plain, content);
     }
     if (*content) return add_content(t, set, content, negated);
-    if (letter == 'b') return put(t, &set->plain, "\\x08");
-    return escaped_character(t, letter, &set->plain);
+    if (character == 'b') return emit(t, &set->plain, "\\x08");
+    return escaped_character(t, character, &set->plain);
 }
 
 static bo_status read_item(bo_expression_state *t, size_t depth, bo_set *set)
@@ -392,18 +390,18 @@ static bo_status read_item(bo_expression_state *t, size_t depth, bo_set *set)
 /* Reads up to the bracket that closes the set; t->at is after the bracket that opens it. */
 static bo_status read_set(bo_expression_state *t, size_t depth, bo_set *set)
 {
-    if (depth == MOST_NESTING) return refuse(t, "a deeply nested set");
+    if (depth == MAX_NESTING) return refuse(t, "a deeply nested set");
     if (*t->at == '^') {
         set->negated = true;
         ++t->at;
     }
     if (*t->at == ']') { /* the first one is a character */
         ++t->at;
-        BO_TRY(put(t, &set->plain, "\\]"));
+        BO_TRY(emit(t, &set->plain, "\\]"));
     }
     while (*t->at && *t->at != ']') {
         BO_TRY(read_item(t, depth, set));
-        if (set->plain.length + set->others.length + set->before.length > MOST_SET) return refuse(t, "a long set");
+        if (set->plain.length + set->alternatives.length + set->before.length > MAX_SET) return refuse(t, "a long set");
     }
     if (!*t->at)
         return bo_fail(t->context, BO_INVALID, "%s: the regular expression %.200s is invalid: a set has no end",
@@ -424,23 +422,23 @@ static bo_status translate_set(bo_expression_state *t)
 
 /* ---- groups and repetitions -------------------------------------------------------------------------------------- */
 
-/* (?imx-imx) and (?imx-imx: have other letters in PCRE2. Groups of other kinds are copied. */
+/* (?imx-imx) and (?imx-imx: have other flags in PCRE2. Groups of other kinds are copied. */
 static bo_status open_group(bo_expression_state *t)
 {
-    if (t->depth == MOST_NESTING) return refuse(t, "a deeply nested group");
+    if (t->depth == MAX_NESTING) return refuse(t, "a deeply nested group");
     t->groups[t->depth++] = t->out->length;
     ++t->at;
-    if (t->at[0] != '?') return put(t, t->out, "(");
+    if (t->at[0] != '?') return emit(t, t->out, "(");
     if (strchr("~{(@", t->at[1])) return refuse(t, "this kind of group");
-    const size_t letters = strspn(t->at + 1, "imx-");
-    const char end = t->at[1 + letters];
-    if (letters == 0 || (end != ':' && end != ')')) return put(t, t->out, "(");
-    BO_TRY(put(t, t->out, "(?"));
-    for (size_t i = 0; i < letters; ++i) {
+    const size_t flags = strspn(t->at + 1, "imx-");
+    const char end = t->at[1 + flags];
+    if (flags == 0 || (end != ':' && end != ')')) return emit(t, t->out, "(");
+    BO_TRY(emit(t, t->out, "(?"));
+    for (size_t i = 0; i < flags; ++i) {
         const char c = t->at[1 + i] == 'm' ? 's' : t->at[1 + i];
         BO_TRY(bo_buffer_append(t->context, t->out, &c, 1));
     }
-    t->at += 1 + letters;
+    t->at += 1 + flags;
     if (end == ':') return bo_buffer_append(t->context, t->out, t->at++, 1);
     return BO_OK; /* the bracket closes the group */
 }
@@ -459,10 +457,10 @@ static bo_status wrap(bo_expression_state *t)
     memmove(t->out->bytes + t->atom + bytes, t->out->bytes + t->atom, t->out->length - t->atom);
     memcpy(t->out->bytes + t->atom, open, bytes);
     t->out->length += bytes;
-    return put(t, t->out, ")");
+    return emit(t, t->out, ")");
 }
 
-/* {n}, {n,}, {,m} or {n,m}; false: a brace that stands for itself. */
+/* {n}, {n,}, {,m} or {n,m}; false: a literal brace. */
 static bool read_interval(const char *at, char *out, size_t size, size_t *bytes, bool *fixed)
 {
     const size_t low = strspn(at + 1, "0123456789");
@@ -483,10 +481,10 @@ static bo_status translate_brace(bo_expression_state *t)
     if (!read_interval(t->at, interval, sizeof interval, &bytes, &fixed)) {
         t->atom = t->out->length;
         ++t->at;
-        return put(t, t->out, "\\{");
+        return emit(t, t->out, "\\{");
     }
     t->at += bytes;
-    BO_TRY(put(t, t->out, interval));
+    BO_TRY(emit(t, t->out, interval));
     return *t->at == '+' || (fixed && *t->at == '?') ? wrap(t) : BO_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Facts of tokenizers, corpora and texts one by one, as the library uses them; each accepts NULL. */
+/* Accessors of single properties of tokenizers, corpora and texts, for the library; each accepts NULL. */
 #ifndef BO_TEXT_FACTS_H
 #define BO_TEXT_FACTS_H
 
@@ -114,7 +114,7 @@ const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, 
  * @param[out] bytes   the number of bytes; 0 if there is no such text
  * @return the text without a NUL at the end, owned by the texts; NULL if there is no such text
  */
-const char *bo_texts_words(const bo_texts *texts, size_t example, size_t side, size_t *bytes);
+const char *bo_texts_text(const bo_texts *texts, size_t example, size_t side, size_t *bytes);
 
 /** Returns the columns of a line.
  *

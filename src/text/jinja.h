@@ -1,6 +1,6 @@
-/* Templates in a subset of Jinja2, as chat models of Hugging Face have them: docs/reference/chat-templates.md lists it.
- * A template is parsed once into a tree; rendering walks the tree. The meaning is that of Jinja2 3.1 with trim_blocks
- * and lstrip_blocks; whatever is outside the subset is refused with its name and line. */
+/* Templates in a subset of Jinja2, as in Hugging Face chat models: docs/reference/chat-templates.md lists the subset. A
+ * template is parsed once into a tree; rendering walks the tree. The semantics are those of Jinja2 3.1 with trim_blocks
+ * and lstrip_blocks; constructs outside the subset are refused with their name and line. */
 #ifndef BO_TEXT_JINJA_H
 #define BO_TEXT_JINJA_H
 
@@ -22,11 +22,11 @@ typedef struct bo_jinja_block bo_jinja_block;
 typedef struct bo_jinja_arena {
     bo_context *context; /* of the current call */
     bo_jinja_block *blocks;
-    size_t used, most; /* bytes of all blocks, and their limit */
+    size_t used, limit; /* bytes of all blocks, and their limit */
 } bo_jinja_arena;
 
 /* NULL after an error message. Aligned for any type and not initialized. */
-void *bo_jinja_take(bo_jinja_arena *arena, size_t count, size_t size);
+void *bo_jinja_alloc(bo_jinja_arena *arena, size_t count, size_t size);
 void bo_jinja_release(bo_jinja_arena *arena);
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
@@ -59,13 +59,13 @@ typedef struct bo_jinja_token {
 } bo_jinja_token;
 
 typedef struct bo_jinja_lexer {
-    bo_jinja_arena *arena; /* of the texts of tokens */
+    bo_jinja_arena *arena; /* arena of the texts of tokens */
     const char *where;     /* for messages */
     const char *source;    /* newlines are \n */
     size_t length, at, line;
     bool starts_line;        /* the last token ended with a newline, or there was none */
-    int state;               /* inside a tag, or outside */
-    char closing[256];       /* the brackets that are open in a tag … */
+    int state;               /* true inside a tag */
+    char closing[256];       /* the open brackets in a tag … */
     size_t open;             /* … and their number */
     bo_jinja_token_kind tag; /* the tag that begins after a text */
     size_t tag_line;
@@ -120,15 +120,15 @@ typedef struct bo_jinja_value {
         bo_jinja_macro *macro;
         bo_jinja_loop *loop;
     };
-    /* TEXT and MARKUP: one per byte, 1 if it comes from an input, such as the content of a message; NULL: none does.
-     * Every operation on text passes the marks on: bo_jinja_part, bo_jinja_build_text. */
+    /* TEXT and MARKUP: one per byte, 1 if it comes from an input, such as the content of a message; NULL: no byte does.
+     * Every operation on text preserves the marks: bo_jinja_part, bo_jinja_build_text. */
     const unsigned char *marks;
 } bo_jinja_value;
 
 struct bo_jinja_list {
     bo_jinja_value *items;
     size_t count, capacity;
-    size_t taken; /* LAZY: items that were iterated */
+    size_t iterated; /* LAZY: items that were iterated */
 };
 
 /* In the order of insertion. */
@@ -143,8 +143,8 @@ typedef enum bo_jinja_node_kind {
     /* statements */
     BO_JINJA_OUTPUT,    /* the text `name` */
     BO_JINJA_PRINT,     /* first */
-    BO_JINJA_IF,        /* first, body, otherwise: an IF for elif, or statements */
-    BO_JINJA_FOR,       /* target in first if second; body, otherwise */
+    BO_JINJA_IF,        /* first, body, else_branch: an IF for elif, or statements */
+    BO_JINJA_FOR,       /* target in first if second; body, else_branch */
     BO_JINJA_SET,       /* target = first */
     BO_JINJA_SET_BLOCK, /* target = body */
     BO_JINJA_DEFINE,    /* macro `name`(items) with the body; an item has a name and a default, first, or NULL */
@@ -188,8 +188,8 @@ struct bo_jinja_node {
     bo_jinja_node *first, *second, *third, *fourth;
     bo_jinja_node *items;  /* a list, by `next` */
     bo_jinja_node *target; /* a VARIABLE, an ATTRIBUTE of a namespace, or a MAKE_TUPLE of variables */
-    bo_jinja_node *body, *otherwise;
-    bool is_chain; /* IF: `otherwise` is an elif */
+    bo_jinja_node *body, *else_branch;
+    bool is_chain; /* IF: `else_branch` is an elif */
     bo_jinja_node *next;
     const struct bo_jinja_filter *filter; /* of FILTER and TEST; NULL: not supported, refused if it is evaluated */
     bo_jinja_value value;
@@ -199,7 +199,7 @@ struct bo_jinja_node {
 bo_status bo_jinja_parse(bo_jinja_arena *arena, const char *where, const char *text, size_t length,
                          bo_jinja_node **out);
 
-/* The parser of statements uses the parser of expressions through these. */
+/* The interface of the expression parser for the statement parser. */
 typedef struct bo_jinja_parser {
     bo_jinja_lexer lexer;
     bo_jinja_token now, ahead;
@@ -209,12 +209,12 @@ typedef struct bo_jinja_parser {
 } bo_jinja_parser;
 
 bo_status bo_jinja_advance(bo_jinja_parser *parser);
-bool bo_jinja_at_name(const bo_jinja_parser *parser, const char *word);
+bool bo_jinja_at_name(const bo_jinja_parser *parser, const char *keyword);
 bool bo_jinja_at_operator(const bo_jinja_parser *parser, int sign);
-/* Goes past the word or operator; an error if something else is there. */
-bo_status bo_jinja_expect_name(bo_jinja_parser *parser, const char *word);
+/* Consumes the keyword or operator; an error if there is another token. */
+bo_status bo_jinja_expect_name(bo_jinja_parser *parser, const char *keyword);
 bo_status bo_jinja_expect_operator(bo_jinja_parser *parser, int sign);
-/* The error for a token that does not fit; `expected` in words. */
+/* The error for an unexpected token; `expected` describes the expected token. */
 bo_status bo_jinja_unexpected(bo_jinja_parser *parser, const char *expected);
 bo_status bo_jinja_deeper(bo_jinja_parser *parser); /* refuses nesting beyond BO_JINJA_DEPTH; undone by --depth */
 bo_jinja_node *bo_jinja_node_new(bo_jinja_parser *parser, bo_jinja_node_kind kind);
@@ -226,14 +226,14 @@ bo_status bo_jinja_parse_target(bo_jinja_parser *parser, bool namespaces, bo_jin
 /* ---- rendering --------------------------------------------------------------------------------------------------- */
 
 typedef struct bo_jinja_render_desc {
-    const bo_json
-        *variables; /* an object; its members are variables of the template. Their texts are marked, except roles */
+    /* an object; its members are variables of the template. Their texts are marked, except roles */
+    const bo_json *variables;
     const bo_json *trusted; /* the same, but not marked: special tokens; NULL: none */
     int64_t time;           /* seconds since 1970, for strftime_now() */
-    uint64_t most_work;     /* 0: BO_JINJA_WORK */
+    uint64_t max_work;      /* 0: BO_JINJA_WORK */
 } bo_jinja_render_desc;
 
-/* *out is followed by a NUL; *marks (NULL: not wanted) tells for each of its bytes whether it comes from a marked text.
+/* *out is followed by a NUL. *marks (NULL: not requested) has for each of its bytes 1 if it comes from marked text.
  * Both are released with bo_free. */
 bo_status bo_jinja_render(bo_context *context, const char *where, const bo_jinja_node *tree,
                           const bo_jinja_render_desc *desc, char **out, size_t *bytes, unsigned char **marks);

@@ -4,8 +4,8 @@
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
-/* The place of a name: its variable, or the empty place where it belongs; NULL: the scope has no places. A template can
- * choose names that share a place, so every probe is charged. */
+/* The place of a name: its variable, or the empty place for it; NULL: the scope has no places. A template can choose
+ * names with colliding hashes, so every probe is charged. */
 static bo_status find_place(bo_jinja_run *run, const bo_jinja_frame *frame, const char *name, size_t length,
                             bo_jinja_variable **out)
 {
@@ -27,13 +27,13 @@ static bo_status find_in(bo_jinja_run *run, const bo_jinja_frame *frame, const c
     return BO_OK;
 }
 
-/* Doubles the places when three of four would be taken. */
+/* Doubles the places when three of four would be occupied. */
 static bo_status grow_frame(bo_jinja_run *run, bo_jinja_frame *frame)
 {
-    enum { FEWEST = 4 };
-    bo_jinja_frame larger = {.parent = frame->parent, .places = frame->places ? 2 * frame->places : FEWEST};
+    enum { MIN_PLACES = 4 };
+    bo_jinja_frame larger = {.parent = frame->parent, .places = frame->places ? 2 * frame->places : MIN_PLACES};
     if (4 * (frame->count + 1) <= 3 * frame->places) return BO_OK;
-    larger.variables = bo_jinja_take(&run->arena, larger.places, sizeof *larger.variables);
+    larger.variables = bo_jinja_alloc(&run->arena, larger.places, sizeof *larger.variables);
     if (!larger.variables) return BO_MEMORY;
     memset(larger.variables, 0, larger.places * sizeof *larger.variables);
     for (size_t i = 0; i < frame->places; i++) {
@@ -60,7 +60,7 @@ bo_status bo_jinja_assign(bo_jinja_run *run, const char *name, size_t length, bo
     return BO_OK;
 }
 
-/* Functions of Jinja2 that are not undefined names but outside of the subset. */
+/* Functions of Jinja2 that are outside the subset, not undefined names. */
 static bool is_other_function(const bo_jinja_node *node)
 {
     static const char *const names[] = {"lipsum", "cycler", "joiner", "caller", "varargs", "kwargs", "self"};
@@ -96,7 +96,7 @@ static bo_status look_up(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_
 
 bo_status bo_jinja_open_frame(bo_jinja_run *run, bo_jinja_frame *parent)
 {
-    bo_jinja_frame *frame = bo_jinja_take(&run->arena, 1, sizeof *frame);
+    bo_jinja_frame *frame = bo_jinja_alloc(&run->arena, 1, sizeof *frame);
     if (!frame) return BO_MEMORY;
     *frame = (bo_jinja_frame){.parent = parent};
     run->frame = frame;
@@ -310,7 +310,7 @@ static bo_status call_value(bo_jinja_run *run, const bo_jinja_value *value, cons
         return bo_jinja_fail(run, BO_INVALID, "%s cannot be called", bo_jinja_kind_name(value));
     const bo_jinja_filter *function = bo_jinja_find_function(value->text, value->length);
     if (function) return bo_jinja_apply(run, function, "function", value, arguments, out);
-    const bool is_dict = value->length == 4; /* the other one is namespace */
+    const bool is_dict = value->length == 4; /* the other function is namespace */
     return make_dict(run, is_dict ? BO_JINJA_DICT : BO_JINJA_NAMESPACE, arguments, out);
 }
 

@@ -16,7 +16,7 @@ static void set_name(bo_jinja_node *node, const bo_jinja_token *token)
     node->name_length = token->length;
 }
 
-/* The end of a chain of operators: its nodes are nested as deep as it is long. */
+/* Checks the length of a chain of operators, because its nodes are nested as deep as the chain is long. */
 static bo_status chain(bo_jinja_parser *parser, int *links)
 {
     if (++*links <= BO_JINJA_DEPTH / 2) return BO_OK;
@@ -38,7 +38,7 @@ static bo_status parse_constant(bo_jinja_parser *parser, bo_jinja_value value, b
 static bo_status parse_name(bo_jinja_parser *parser, bo_jinja_node **out)
 {
     static const struct {
-        const char *word;
+        const char *keyword;
         bo_jinja_value value;
     } constants[] = {
         {"true", {.kind = BO_JINJA_BOOLEAN, .boolean = true}},
@@ -49,20 +49,20 @@ static bo_status parse_name(bo_jinja_parser *parser, bo_jinja_node **out)
         {"None", {.kind = BO_JINJA_NONE}},
     };
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-        if (bo_jinja_at_name(parser, constants[i].word)) return parse_constant(parser, constants[i].value, out);
+        if (bo_jinja_at_name(parser, constants[i].keyword)) return parse_constant(parser, constants[i].value, out);
     *out = bo_jinja_node_new(parser, BO_JINJA_VARIABLE);
     if (!*out) return BO_MEMORY;
     set_name(*out, &parser->now);
     return bo_jinja_advance(parser);
 }
 
-/* Strings that follow each other are one string. */
+/* Adjacent strings are concatenated. */
 static bo_status parse_string(bo_jinja_parser *parser, bo_jinja_node **out)
 {
     BO_TRY(parse_constant(parser, bo_jinja_of_text(parser->now.text, parser->now.length), out));
     while (parser->now.kind == BO_JINJA_STRING) {
         bo_jinja_value *value = &(*out)->value;
-        char *both = bo_jinja_take(parser->lexer.arena, value->length + parser->now.length, 1);
+        char *both = bo_jinja_alloc(parser->lexer.arena, value->length + parser->now.length, 1);
         if (!both) return BO_MEMORY;
         if (value->length) memcpy(both, value->text, value->length);
         if (parser->now.length) memcpy(both + value->length, parser->now.text, parser->now.length);
@@ -220,7 +220,7 @@ static bo_status parse_postfix(bo_jinja_parser *parser, bo_jinja_node **out)
 
 /* ---- filters and tests ------------------------------------------------------------------------------------------- */
 
-/* Refused at once unless it may not be executed; Jinja2 does the same. */
+/* Refused immediately if it is always executed, as in Jinja2. */
 static bo_status unknown(bo_jinja_parser *parser, const char *what, const bo_jinja_token *name)
 {
     if (parser->conditions > 0) return BO_OK;

@@ -43,11 +43,11 @@ static bo_status title(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_valu
     BO_TRY(bo_jinja_string(run, &v[0], &text));
     for (size_t at = 0, bytes; at < text.length; at += bytes) {
         bo_jinja_value changed;
-        const int32_t letter = bo_jinja_letter(text.text + at, text.length - at, &bytes);
+        const int32_t code_point = bo_jinja_code_point(text.text + at, text.length - at, &bytes);
         const bo_jinja_value one = bo_jinja_part(&text, at, bytes);
         BO_TRY(bo_jinja_change_case(run, &one, inside ? BO_JINJA_LOWER : BO_JINJA_UPPER, &changed));
         BO_TRY(bo_jinja_build_text(run, &builder, &changed));
-        inside = !bo_jinja_is_space(letter) && !(letter < 128 && strchr("-({[<", letter));
+        inside = !bo_jinja_is_space(code_point) && !(code_point < 128 && strchr("-({[<", code_point));
     }
     *out = bo_jinja_built(&builder);
     return BO_OK;
@@ -80,15 +80,15 @@ static bo_status replace(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_va
 static bo_status indent(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
     bo_jinja_value text, lines, margin = v[1];
-    bo_jinja_builder blanks = {0}, builder = {0}, ended = {0};
+    bo_jinja_builder spaces = {0}, builder = {0}, ended = {0};
     if (margin.kind != BO_JINJA_TEXT) {
         if (margin.kind != BO_JINJA_ABSENT && !bo_jinja_is_whole(&margin))
             return bo_jinja_wrong_type(run, "the filter 'indent'", "an integer", &margin);
         const int64_t width = margin.kind == BO_JINJA_ABSENT ? 4 : bo_jinja_whole(&margin);
         if (width > BO_JINJA_SOURCE)
             return bo_jinja_fail(run, BO_INVALID, "the filter 'indent': the width is more than %d", BO_JINJA_SOURCE);
-        for (int64_t i = 0; i < width; i++) BO_TRY(bo_jinja_build(run, &blanks, " ", 1));
-        margin = bo_jinja_built(&blanks);
+        for (int64_t i = 0; i < width; i++) BO_TRY(bo_jinja_build(run, &spaces, " ", 1));
+        margin = bo_jinja_built(&spaces);
     }
     if (v[0].kind != BO_JINJA_TEXT) return bo_jinja_wrong_type(run, "the filter 'indent'", "a string", &v[0]);
     BO_TRY(bo_jinja_build_text(run, &ended, &v[0]));
@@ -191,10 +191,10 @@ static bo_status list(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value
 static bo_status first(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
     bo_jinja_list *all;
-    const size_t taken = v[0].kind == BO_JINJA_LAZY ? v[0].list->taken : 0;
+    const size_t iterated = v[0].kind == BO_JINJA_LAZY ? v[0].list->iterated : 0;
     BO_TRY(bo_jinja_iterate(run, &v[0], &all));
     *out = all->count ? all->items[0] : bo_jinja_of_kind(BO_JINJA_UNDEFINED);
-    if (v[0].kind == BO_JINJA_LAZY && all->count) v[0].list->taken = taken + 1;
+    if (v[0].kind == BO_JINJA_LAZY && all->count) v[0].list->iterated = iterated + 1;
     return BO_OK;
 }
 
@@ -240,7 +240,7 @@ static bo_status join(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value
     return BO_OK;
 }
 
-static bo_status otherwise(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
+static bo_status default_value(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
     const bool missing = v[0].kind == BO_JINJA_UNDEFINED || (bo_jinja_true(&v[2]) && !bo_jinja_true(&v[0]));
     (void)run;
@@ -295,7 +295,7 @@ bo_status bo_jinja_path(bo_jinja_run *run, const bo_jinja_value *value, const bo
     return BO_OK;
 }
 
-/* Nothing if the value is false, such as none. */
+/* Empty if the value is false, such as none. */
 static bo_status iterate_true(bo_jinja_run *run, const bo_jinja_value *value, bo_jinja_list **out)
 {
     const bo_jinja_value nothing = bo_jinja_of_kind(BO_JINJA_UNDEFINED);
@@ -336,7 +336,7 @@ static bo_status map(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value 
 }
 
 /* Keeps the items, or those with an attribute, for which a test has this result. */
-static bo_status pick(bo_jinja_run *run, const bo_jinja_value *v, bool attribute, bool wanted, bo_jinja_value *out)
+static bo_status pick(bo_jinja_run *run, const bo_jinja_value *v, bool attribute, bool expected, bo_jinja_value *out)
 {
     bo_jinja_list *all;
     const bo_jinja_value *name = attribute ? &v[2] : &v[1];
@@ -357,7 +357,7 @@ static bo_status pick(bo_jinja_run *run, const bo_jinja_value *v, bool attribute
         if (attribute) BO_TRY(bo_jinja_path(run, &all->items[i], &v[1], &item));
         result = item;
         if (test) BO_TRY(bo_jinja_apply(run, test, "test", &item, &arguments, &result));
-        if (bo_jinja_true(&result) == wanted) BO_TRY(bo_jinja_list_add(run, out->list, all->items[i]));
+        if (bo_jinja_true(&result) == expected) BO_TRY(bo_jinja_list_add(run, out->list, all->items[i]));
     }
     return BO_OK;
 }
@@ -391,7 +391,7 @@ static bo_status sort_key(bo_jinja_run *run, const bo_jinja_value *value, bool s
     return value->kind == BO_JINJA_TEXT && !sensitive ? bo_jinja_change_case(run, value, BO_JINJA_LOWER, out) : BO_OK;
 }
 
-/* A stable insertion sort of the items by their keys; the limit of work bounds long lists. */
+/* A stable insertion sort of the items by their keys; the work limit bounds long lists. */
 static bo_status sort_by(bo_jinja_run *run, bo_jinja_value *keys, bo_jinja_value *items, size_t count, bool descending)
 {
     for (size_t i = 1; i < count; i++) {
@@ -451,8 +451,8 @@ const bo_jinja_filter *bo_jinja_find_filter(const char *name, size_t name_length
         {"abs", absolute, 0, {NULL}},
         {"capitalize", capitalize, 0, {NULL}},
         {"count", length, 0, {NULL}},
-        {"d", otherwise, 0, {"default_value", "boolean"}},
-        {"default", otherwise, 0, {"default_value", "boolean"}},
+        {"d", default_value, 0, {"default_value", "boolean"}},
+        {"default", default_value, 0, {"default_value", "boolean"}},
         {"dictsort", dictsort, 0, {"case_sensitive", "by", "reverse"}},
         {"first", first, 0, {NULL}},
         {"float", to_float, 0, {"default"}},

@@ -1,13 +1,13 @@
 /* Tokens of a template. White space around tags follows the lexer of Jinja2 with trim_blocks (the newline after a block
- * or comment is dropped) and lstrip_blocks (blanks before a block or comment that starts a line are dropped). */
+ * or comment is dropped) and lstrip_blocks (spaces before a block or comment that starts a line are dropped). */
 #include "jinja_run.h"
 #include "../io/numbers.h"
 
 enum { OUTSIDE, BEFORE_TAG, IN_BLOCK, IN_PRINT, AT_END };
 
-static bo_status fail(const bo_jinja_lexer *lexer, bo_status status, size_t line, const char *words)
+static bo_status fail(const bo_jinja_lexer *lexer, bo_status status, size_t line, const char *message)
 {
-    return bo_fail(lexer->arena->context, status, "%s: line %zu: %s", lexer->where, line, words);
+    return bo_fail(lexer->arena->context, status, "%s: line %zu: %s", lexer->where, line, message);
 }
 
 /* ---- characters -------------------------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ static size_t skip_space(const bo_jinja_lexer *lexer, size_t at)
 {
     while (at < lexer->length) {
         size_t bytes;
-        if (!bo_jinja_is_space(bo_jinja_letter(lexer->source + at, lexer->length - at, &bytes))) break;
+        if (!bo_jinja_is_space(bo_jinja_code_point(lexer->source + at, lexer->length - at, &bytes))) break;
         at += bytes;
     }
     return at;
@@ -34,7 +34,7 @@ static size_t drop_space(const bo_jinja_lexer *lexer, size_t from, size_t to)
     while (to > from) {
         size_t start = to - 1, bytes;
         while (start > from && ((unsigned char)lexer->source[start] & 0xc0) == 0x80) start--;
-        if (!bo_jinja_is_space(bo_jinja_letter(lexer->source + start, to - start, &bytes))) break;
+        if (!bo_jinja_is_space(bo_jinja_code_point(lexer->source + start, to - start, &bytes))) break;
         to = start;
     }
     return to;
@@ -58,7 +58,7 @@ static size_t text_end(const bo_jinja_lexer *lexer, size_t from, size_t to, char
     return skip_space(lexer, line) >= to ? line : to;
 }
 
-/* The end of a block or comment that ends at `at` with `close` ("%}" or "#}"), and what is dropped after it. 0:
+/* The end of a block or comment that ends at `at` with `close` ("%}" or "#}"), and the characters dropped after it. 0:
  * none. */
 static size_t tag_end(const bo_jinja_lexer *lexer, size_t at, const char *close)
 {
@@ -96,7 +96,7 @@ static bo_status skip_comment(bo_jinja_lexer *lexer)
     return fail(lexer, BO_FORMAT, lexer->line, "a comment without an end: expected '#}'");
 }
 
-/* The end of "{% raw %}" at `at`, which begins with "{%"; 0: another tag. */
+/* The end of "{% raw %}" at `at`, which starts with "{%"; 0: another tag. */
 static size_t raw_begin(const bo_jinja_lexer *lexer, size_t at)
 {
     at = skip_space(lexer, at + 2 + (mark_at(lexer, at + 2) != 0));
@@ -131,7 +131,7 @@ static bo_status read_raw(bo_jinja_lexer *lexer, size_t begin, bo_jinja_token *o
     return fail(lexer, BO_FORMAT, lexer->line, "{% raw %} without {% endraw %}");
 }
 
-/* A text up to the next tag, which may be empty. Goes past the start of the tag. */
+/* A text up to the next tag, which may be empty. Consumes the start of the tag. */
 static bo_status read_data(bo_jinja_lexer *lexer, bo_jinja_token *out)
 {
     const size_t from = lexer->at, tag = find_tag(lexer, from);
@@ -152,7 +152,7 @@ static bo_status read_data(bo_jinja_lexer *lexer, bo_jinja_token *out)
     return BO_OK;
 }
 
-/* Begins the tag after a text. *done: a token was made. */
+/* Starts the tag after a text. *done: a token was produced. */
 static bo_status begin_tag(bo_jinja_lexer *lexer, bo_jinja_token *out, bool *done)
 {
     lexer->state = OUTSIDE;
@@ -179,7 +179,7 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static char letter_after(const bo_jinja_lexer *lexer, size_t at)
+static char char_at(const bo_jinja_lexer *lexer, size_t at)
 {
     return at < lexer->length ? lexer->source[at] : 0;
 }
@@ -187,20 +187,18 @@ static char letter_after(const bo_jinja_lexer *lexer, size_t at)
 /* Digits with single underscores between them. */
 static size_t skip_digits(const bo_jinja_lexer *lexer, size_t at)
 {
-    while (is_digit(letter_after(lexer, at)) ||
-           (letter_after(lexer, at) == '_' && is_digit(letter_after(lexer, at + 1))))
-        at++;
+    while (is_digit(char_at(lexer, at)) || (char_at(lexer, at) == '_' && is_digit(char_at(lexer, at + 1)))) at++;
     return at;
 }
 
 /* The end of a fraction or exponent after digits that end at `at`; `at` if there is neither. */
 static size_t skip_fraction(const bo_jinja_lexer *lexer, size_t at)
 {
-    if (letter_after(lexer, at) == '.' && is_digit(letter_after(lexer, at + 1))) at = skip_digits(lexer, at + 1);
-    if ((letter_after(lexer, at) | 32) == 'e') {
-        const char sign = letter_after(lexer, at + 1);
+    if (char_at(lexer, at) == '.' && is_digit(char_at(lexer, at + 1))) at = skip_digits(lexer, at + 1);
+    if ((char_at(lexer, at) | 32) == 'e') {
+        const char sign = char_at(lexer, at + 1);
         const size_t digits = at + 1 + (sign == '+' || sign == '-');
-        if (is_digit(letter_after(lexer, digits))) at = skip_digits(lexer, digits);
+        if (is_digit(char_at(lexer, digits))) at = skip_digits(lexer, digits);
     }
     return at;
 }
@@ -216,7 +214,7 @@ static bo_status read_number(bo_jinja_lexer *lexer, bo_jinja_token *out)
         if (lexer->source[i] != '_') digits[count++] = lexer->source[i];
     digits[count] = 0;
     *out = (bo_jinja_token){.kind = end == whole ? BO_JINJA_INTEGER : BO_JINJA_REAL, .line = lexer->line};
-    if (is_name(letter_after(lexer, end)) || (end == whole && count > 1 && digits[0] == '0'))
+    if (is_name(char_at(lexer, end)) || (end == whole && count > 1 && digits[0] == '0'))
         return fail(lexer, BO_UNSUPPORTED, lexer->line, "this way to write a number is not supported");
     if (end == whole) {
         for (size_t i = 0; i < count; i++) {
@@ -234,37 +232,38 @@ static bo_status read_number(bo_jinja_lexer *lexer, bo_jinja_token *out)
     return BO_OK;
 }
 
-static size_t write_letter(char *out, uint32_t letter)
+static size_t write_code_point(char *out, uint32_t code_point)
 {
-    const size_t bytes = letter < 0x80 ? 1 : letter < 0x800 ? 2 : letter < 0x10000 ? 3 : 4;
+    const size_t bytes = code_point < 0x80 ? 1 : code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
     static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = bytes - 1; i > 0; i--, letter >>= 6) out[i] = (char)(0x80 | (letter & 0x3f));
-    out[0] = (char)(lead[bytes] | letter);
+    for (size_t i = bytes - 1; i > 0; i--, code_point >>= 6) out[i] = (char)(0x80 | (code_point & 0x3f));
+    out[0] = (char)(lead[bytes] | code_point);
     return bytes;
 }
 
-/* A number of `most` hexadecimal or octal digits at source[*at]. */
-static bool read_code(const bo_jinja_lexer *lexer, size_t *at, size_t least, size_t most, unsigned base, uint32_t *out)
+/* A number of `max_digits` hexadecimal or octal digits at source[*at]. */
+static bool read_code(const bo_jinja_lexer *lexer, size_t *at, size_t min_digits, size_t max_digits, unsigned base,
+                      uint32_t *out)
 {
     size_t count = 0;
     *out = 0;
-    for (; count < most; count++, ++*at) {
-        const char c = letter_after(lexer, *at);
+    for (; count < max_digits; count++, ++*at) {
+        const char c = char_at(lexer, *at);
         const unsigned digit = is_digit(c)       ? (unsigned)(c - '0')
                                : (c | 32) >= 'a' ? (unsigned)((c | 32) - 'a' + 10)
                                                  : 99;
         if (digit >= base) break;
         *out = base * *out + digit;
     }
-    return count >= least;
+    return count >= min_digits;
 }
 
 /* An escape of Python whose backslash is at source[*at]. */
 static bo_status read_escape(bo_jinja_lexer *lexer, size_t *at, char *to, size_t *length)
 {
     static const char simple[] = "n\nt\tr\r\\\\'\'\"\"a\ab\bf\fv\v";
-    const char c = letter_after(lexer, *at + 1);
-    uint32_t letter = 0;
+    const char c = char_at(lexer, *at + 1);
+    uint32_t code_point = 0;
     bool valid = true;
     *at += 2;
     if (c == '\n') return BO_OK; /* the line continues */
@@ -275,10 +274,10 @@ static bo_status read_escape(bo_jinja_lexer *lexer, size_t *at, char *to, size_t
     }
     if (c == 'x' || c == 'u' || c == 'U') {
         const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-        valid = read_code(lexer, at, digits, digits, 16, &letter);
+        valid = read_code(lexer, at, digits, digits, 16, &code_point);
     } else if (c >= '0' && c <= '7') {
         --*at;
-        valid = read_code(lexer, at, 1, 3, 8, &letter);
+        valid = read_code(lexer, at, 1, 3, 8, &code_point);
     } else if (c == 'N' || (unsigned char)c >= 0x80) {
         valid = false;
     } else { /* not an escape: the backslash is kept */
@@ -286,9 +285,9 @@ static bo_status read_escape(bo_jinja_lexer *lexer, size_t *at, char *to, size_t
         to[(*length)++] = c;
         return BO_OK;
     }
-    if (!valid || letter == 0 || letter > 0x10ffff || (letter >= 0xd800 && letter < 0xe000))
+    if (!valid || code_point == 0 || code_point > 0x10ffff || (code_point >= 0xd800 && code_point < 0xe000))
         return fail(lexer, BO_UNSUPPORTED, lexer->line, "this escape in a string is not supported");
-    *length += write_letter(to + *length, letter);
+    *length += write_code_point(to + *length, code_point);
     return BO_OK;
 }
 
@@ -298,7 +297,7 @@ static bo_status read_string(bo_jinja_lexer *lexer, bo_jinja_token *out)
     size_t end = lexer->at + 1, length = 0;
     while (end < lexer->length && lexer->source[end] != quote) end += lexer->source[end] == '\\' ? 2 : 1;
     if (end >= lexer->length) return fail(lexer, BO_FORMAT, lexer->line, "a string without an end");
-    char *text = bo_jinja_take(lexer->arena, end - lexer->at, 1); /* an escape is never shorter than its character */
+    char *text = bo_jinja_alloc(lexer->arena, end - lexer->at, 1); /* an escape is never shorter than its character */
     if (!text) return BO_MEMORY;
     for (size_t at = lexer->at + 1; at < end;) {
         if (lexer->source[at] == '\\')
@@ -349,16 +348,17 @@ static bo_status read_operator(bo_jinja_lexer *lexer, bo_jinja_token *out)
     }
     if (c == 0 || !strchr("+-/*%~[](){}><=.:|,", c)) {
         size_t bytes;
-        const unsigned letter = (unsigned)bo_jinja_letter(lexer->source + lexer->at, lexer->length - lexer->at, &bytes);
+        const unsigned code_point =
+            (unsigned)bo_jinja_code_point(lexer->source + lexer->at, lexer->length - lexer->at, &bytes);
         return bo_fail(lexer->arena->context, BO_FORMAT, "%s: line %zu: unexpected character U+%04X inside a tag",
-                       lexer->where, lexer->line, letter);
+                       lexer->where, lexer->line, code_point);
     }
     BO_TRY(balance(lexer, c));
     lexer->at++;
     return BO_OK;
 }
 
-/* The end of the tag at `at`, outside of brackets; 0: the tag goes on. */
+/* The end of the tag at `at`, outside of brackets; 0: the tag continues. */
 static size_t closes(const bo_jinja_lexer *lexer, size_t at)
 {
     if (lexer->open > 0) return 0;
@@ -386,7 +386,7 @@ static bo_status read_tag(bo_jinja_lexer *lexer, bo_jinja_token *out)
     if (c == '"' || c == '\'') return read_string(lexer, out);
     if (!is_name(c)) return read_operator(lexer, out);
     const size_t from = lexer->at;
-    while (is_name(letter_after(lexer, lexer->at)) || is_digit(letter_after(lexer, lexer->at))) lexer->at++;
+    while (is_name(char_at(lexer, lexer->at)) || is_digit(char_at(lexer, lexer->at))) lexer->at++;
     *out = (bo_jinja_token){
         .kind = BO_JINJA_NAME, .line = lexer->line, .text = lexer->source + from, .length = lexer->at - from};
     return BO_OK;
@@ -396,7 +396,7 @@ static bo_status read_tag(bo_jinja_lexer *lexer, bo_jinja_token *out)
 
 bo_status bo_jinja_lex(bo_jinja_lexer *lexer, bo_jinja_arena *arena, const char *where, const char *text, size_t length)
 {
-    char *copy = bo_jinja_take(arena, length, 1);
+    char *copy = bo_jinja_alloc(arena, length, 1);
     size_t count = 0;
     if (!copy) return BO_MEMORY;
     for (size_t i = 0; i < length; i++) {

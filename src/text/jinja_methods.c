@@ -46,18 +46,18 @@ bo_status bo_jinja_apply(bo_jinja_run *run, const bo_jinja_filter *filter, const
     return filter->apply(run, values, out);
 }
 
-static bo_status need_text(bo_jinja_run *run, const char *who, const bo_jinja_value *value)
+static bo_status need_text(bo_jinja_run *run, const char *function, const bo_jinja_value *value)
 {
-    return value->kind == BO_JINJA_TEXT ? BO_OK : bo_jinja_wrong_type(run, who, "a string", value);
+    return value->kind == BO_JINJA_TEXT ? BO_OK : bo_jinja_wrong_type(run, function, "a string", value);
 }
 
-/* A whole number; `otherwise` if it was not given or is none. */
-static bo_status read_whole(bo_jinja_run *run, const char *who, const bo_jinja_value *value, int64_t otherwise,
+/* A whole number; `default_value` if it was not given or is none. */
+static bo_status read_whole(bo_jinja_run *run, const char *function, const bo_jinja_value *value, int64_t default_value,
                             int64_t *out)
 {
-    *out = otherwise;
+    *out = default_value;
     if (value->kind == BO_JINJA_ABSENT) return BO_OK;
-    if (!bo_jinja_is_whole(value)) return bo_jinja_wrong_type(run, who, "an integer", value);
+    if (!bo_jinja_is_whole(value)) return bo_jinja_wrong_type(run, function, "an integer", value);
     *out = bo_jinja_whole(value);
     return BO_OK;
 }
@@ -88,16 +88,16 @@ static bool has_affix(const bo_jinja_value *text, const bo_jinja_value *affix, b
 /* The affix is a string, or a tuple of strings. */
 static bo_status test_affix(bo_jinja_run *run, const bo_jinja_value *v, bool end, bo_jinja_value *out)
 {
-    const char *who = end ? "endswith()" : "startswith()";
+    const char *function = end ? "endswith()" : "startswith()";
     *out = bo_jinja_of_boolean(false);
     if (v[1].kind != BO_JINJA_TUPLE) {
-        BO_TRY(need_text(run, who, &v[1]));
+        BO_TRY(need_text(run, function, &v[1]));
         *out = bo_jinja_of_boolean(has_affix(&v[0], &v[1], end));
         return bo_jinja_charge(run, v[1].length);
     }
     for (size_t i = 0; i < v[1].list->count; i++) {
         const bo_jinja_value *affix = &v[1].list->items[i];
-        BO_TRY(need_text(run, who, affix));
+        BO_TRY(need_text(run, function, affix));
         BO_TRY(bo_jinja_charge(run, affix->length));
         if (has_affix(&v[0], affix, end)) *out = bo_jinja_of_boolean(true);
     }
@@ -142,37 +142,38 @@ static bo_status find_last(bo_jinja_run *run, const char *text, size_t length, c
 }
 
 /* Separated by white space: parts are not empty. */
-static bo_status split_blanks(bo_jinja_run *run, const bo_jinja_value *text, int64_t most, bo_jinja_list *parts)
+static bo_status split_at_spaces(bo_jinja_run *run, const bo_jinja_value *text, int64_t max_splits,
+                                 bo_jinja_list *parts)
 {
-    const bo_jinja_value blanks = bo_jinja_of_kind(BO_JINJA_NONE);
+    const bo_jinja_value whitespace = bo_jinja_of_kind(BO_JINJA_NONE);
     bo_jinja_value rest;
-    BO_TRY(bo_jinja_strip(run, text, &blanks, BO_JINJA_STRIP_LEFT, &rest));
+    BO_TRY(bo_jinja_strip(run, text, &whitespace, BO_JINJA_STRIP_LEFT, &rest));
     while (rest.length > 0) {
         size_t at = 0, bytes;
-        while (at < rest.length && !bo_jinja_is_space(bo_jinja_letter(rest.text + at, rest.length - at, &bytes)))
+        while (at < rest.length && !bo_jinja_is_space(bo_jinja_code_point(rest.text + at, rest.length - at, &bytes)))
             at += bytes;
-        if (most-- == 0) {
-            BO_TRY(bo_jinja_strip(run, &rest, &blanks, BO_JINJA_STRIP_RIGHT, &rest));
+        if (max_splits-- == 0) {
+            BO_TRY(bo_jinja_strip(run, &rest, &whitespace, BO_JINJA_STRIP_RIGHT, &rest));
             return bo_jinja_list_add(run, parts, rest);
         }
         BO_TRY(bo_jinja_list_add(run, parts, bo_jinja_part(&rest, 0, at)));
         BO_TRY(bo_jinja_charge(run, at));
         rest = bo_jinja_part(&rest, at, rest.length - at);
-        BO_TRY(bo_jinja_strip(run, &rest, &blanks, BO_JINJA_STRIP_LEFT, &rest));
+        BO_TRY(bo_jinja_strip(run, &rest, &whitespace, BO_JINJA_STRIP_LEFT, &rest));
     }
     return BO_OK;
 }
 
 static bo_status split(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
-    int64_t most;
+    int64_t max_splits;
     bo_jinja_value rest = v[0];
-    BO_TRY(read_whole(run, "split()", &v[2], -1, &most));
+    BO_TRY(read_whole(run, "split()", &v[2], -1, &max_splits));
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, out));
-    if (v[1].kind <= BO_JINJA_NONE) return split_blanks(run, &v[0], most, out->list);
+    if (v[1].kind <= BO_JINJA_NONE) return split_at_spaces(run, &v[0], max_splits, out->list);
     BO_TRY(need_text(run, "split()", &v[1]));
     if (v[1].length == 0) return bo_jinja_fail(run, BO_INVALID, "split(): the separator is empty");
-    while (most-- != 0) {
+    while (max_splits-- != 0) {
         const char *found = rest.length ? memmem(rest.text, rest.length, v[1].text, v[1].length) : NULL;
         if (!found) break;
         const size_t before = (size_t)(found - rest.text);
@@ -195,16 +196,16 @@ static void reverse(bo_jinja_list *list)
 
 static bo_status rsplit(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
-    int64_t most;
+    int64_t max_splits;
     size_t length = v[0].length;
-    BO_TRY(read_whole(run, "rsplit()", &v[2], -1, &most));
-    if (most < 0) return split(run, v, out);
+    BO_TRY(read_whole(run, "rsplit()", &v[2], -1, &max_splits));
+    if (max_splits < 0) return split(run, v, out);
     if (v[1].kind <= BO_JINJA_NONE)
         return bo_jinja_fail(run, BO_UNSUPPORTED, "rsplit() with a maximum and without a separator is not supported");
     BO_TRY(need_text(run, "rsplit()", &v[1]));
     if (v[1].length == 0) return bo_jinja_fail(run, BO_INVALID, "rsplit(): the separator is empty");
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, out));
-    while (most-- != 0) {
+    while (max_splits-- != 0) {
         const char *found;
         BO_TRY(find_last(run, v[0].text, length, &v[1], &found));
         if (!found) break;
@@ -224,11 +225,11 @@ static bo_status splitlines(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja
 
 static bo_status replace(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
-    int64_t most;
+    int64_t max_count;
     BO_TRY(need_text(run, "replace()", &v[1]));
     BO_TRY(need_text(run, "replace()", &v[2]));
-    BO_TRY(read_whole(run, "replace()", &v[3], -1, &most));
-    return bo_jinja_replace(run, &v[0], &v[1], &v[2], most, out);
+    BO_TRY(read_whole(run, "replace()", &v[3], -1, &max_count));
+    return bo_jinja_replace(run, &v[0], &v[1], &v[2], max_count, out);
 }
 
 static bo_status upper(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
@@ -268,7 +269,7 @@ static bo_status join(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value
 /* The position in characters; -1: not found. */
 static bo_jinja_value found_at(const bo_jinja_value *text, const char *found)
 {
-    return bo_jinja_of_whole(found ? (int64_t)bo_jinja_letters(text->text, (size_t)(found - text->text)) : -1);
+    return bo_jinja_of_whole(found ? (int64_t)bo_jinja_characters(text->text, (size_t)(found - text->text)) : -1);
 }
 
 static bo_status find(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
@@ -293,7 +294,7 @@ static bo_status count(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_valu
     int64_t found = 0;
     BO_TRY(need_text(run, "count()", &v[1]));
     BO_TRY(bo_jinja_charge(run, v[0].length));
-    if (v[1].length == 0) found = (int64_t)bo_jinja_letters(v[0].text, v[0].length) + 1;
+    if (v[1].length == 0) found = (int64_t)bo_jinja_characters(v[0].text, v[0].length) + 1;
     for (size_t at = 0; v[1].length > 0 && at < v[0].length;) {
         const char *next = memmem(v[0].text + at, v[0].length - at, v[1].text, v[1].length);
         if (!next) break;
@@ -375,14 +376,14 @@ static const bo_jinja_filter dict_methods[] = {
 
 /* ---- methods ----------------------------------------------------------------------------------------------------- */
 
-static bool is_word(const char *const *words, const char *name, size_t length)
+static bool is_listed(const char *const *names, const char *name, size_t length)
 {
-    for (; *words; words++)
-        if (strlen(*words) == length && memcmp(*words, name, length) == 0) return true;
+    for (; *names; names++)
+        if (strlen(*names) == length && memcmp(*names, name, length) == 0) return true;
     return false;
 }
 
-/* The other methods of Python: these names are not undefined attributes but outside of the subset. */
+/* Other Python methods: these names are outside the subset, not undefined attributes. */
 const bo_jinja_filter *bo_jinja_find_method(const bo_jinja_value *value, const char *name, size_t length, bool *known)
 {
     static const char *const of_text[] = {"casefold",    "center",    "encode",       "expandtabs", "format",
@@ -401,12 +402,12 @@ const bo_jinja_filter *bo_jinja_find_method(const bo_jinja_value *value, const c
     static const char *const none[] = {NULL};
     const bool text = value->kind == BO_JINJA_TEXT || value->kind == BO_JINJA_MARKUP;
     const bool dict = value->kind == BO_JINJA_DICT;
-    const char *const *others = text                        ? of_text
-                                : dict                      ? of_dict
-                                : bo_jinja_is_list(value)   ? of_list
-                                : bo_jinja_is_number(value) ? of_number
-                                                            : none;
-    *known = is_word(others, name, length) || (length > 3 && memcmp(name, "__", 2) == 0);
+    const char *const *methods = text                        ? of_text
+                                 : dict                      ? of_dict
+                                 : bo_jinja_is_list(value)   ? of_list
+                                 : bo_jinja_is_number(value) ? of_number
+                                                             : none;
+    *known = is_listed(methods, name, length) || (length > 3 && memcmp(name, "__", 2) == 0);
     return text ? bo_jinja_find(text_methods, name, length) : dict ? bo_jinja_find(dict_methods, name, length) : NULL;
 }
 
@@ -414,10 +415,10 @@ const bo_jinja_filter *bo_jinja_find_method(const bo_jinja_value *value, const c
 
 static bo_status raise_exception(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)
 {
-    bo_jinja_value words;
+    bo_jinja_value message;
     (void)out;
-    BO_TRY(bo_jinja_string(run, &v[1], &words));
-    return bo_jinja_fail(run, BO_INVALID, "%.*s", (int)(words.length < 900 ? words.length : 900), words.text);
+    BO_TRY(bo_jinja_string(run, &v[1], &message));
+    return bo_jinja_fail(run, BO_INVALID, "%.*s", (int)(message.length < 900 ? message.length : 900), message.text);
 }
 
 static bo_status range(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value *out)

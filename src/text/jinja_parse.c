@@ -10,15 +10,15 @@ bo_status bo_jinja_advance(bo_jinja_parser *parser)
     return bo_jinja_next(&parser->lexer, &parser->ahead);
 }
 
-static bool is_word(const bo_jinja_token *token, const char *word)
+static bool is_keyword(const bo_jinja_token *token, const char *keyword)
 {
-    return token->kind == BO_JINJA_NAME && token->length == strlen(word) &&
-           memcmp(token->text, word, token->length) == 0;
+    return token->kind == BO_JINJA_NAME && token->length == strlen(keyword) &&
+           memcmp(token->text, keyword, token->length) == 0;
 }
 
-bool bo_jinja_at_name(const bo_jinja_parser *parser, const char *word)
+bool bo_jinja_at_name(const bo_jinja_parser *parser, const char *keyword)
 {
-    return is_word(&parser->now, word);
+    return is_keyword(&parser->now, keyword);
 }
 
 bool bo_jinja_at_operator(const bo_jinja_parser *parser, int sign)
@@ -42,11 +42,11 @@ bo_status bo_jinja_unexpected(bo_jinja_parser *parser, const char *expected)
                    has_text ? (int)token->length : 0, has_text ? token->text : "", has_text ? "'" : "");
 }
 
-bo_status bo_jinja_expect_name(bo_jinja_parser *parser, const char *word)
+bo_status bo_jinja_expect_name(bo_jinja_parser *parser, const char *keyword)
 {
     char expected[32];
-    snprintf(expected, sizeof expected, "'%s'", word);
-    return bo_jinja_at_name(parser, word) ? bo_jinja_advance(parser) : bo_jinja_unexpected(parser, expected);
+    snprintf(expected, sizeof expected, "'%s'", keyword);
+    return bo_jinja_at_name(parser, keyword) ? bo_jinja_advance(parser) : bo_jinja_unexpected(parser, expected);
 }
 
 bo_status bo_jinja_expect_operator(bo_jinja_parser *parser, int sign)
@@ -65,7 +65,7 @@ bo_status bo_jinja_deeper(bo_jinja_parser *parser)
 
 bo_jinja_node *bo_jinja_node_new(bo_jinja_parser *parser, bo_jinja_node_kind kind)
 {
-    bo_jinja_node *node = bo_jinja_take(parser->lexer.arena, 1, sizeof *node);
+    bo_jinja_node *node = bo_jinja_alloc(parser->lexer.arena, 1, sizeof *node);
     if (node) *node = (bo_jinja_node){.kind = kind, .line = parser->now.line};
     return node;
 }
@@ -77,12 +77,12 @@ static bo_status expect_block_end(bo_jinja_parser *parser)
     return parser->now.kind == BO_JINJA_BLOCK_END ? bo_jinja_advance(parser) : bo_jinja_unexpected(parser, "'%}'");
 }
 
-/* Words that end statements, up to the first NULL. */
-typedef const char *const *end_words;
-static bo_status parse_statements(bo_jinja_parser *parser, end_words ends, bo_jinja_node **out);
+/* Keywords that end statements, up to the first NULL. */
+typedef const char *const *end_keywords;
+static bo_status parse_statements(bo_jinja_parser *parser, end_keywords ends, bo_jinja_node **out);
 
-/* The statements up to one of the words, which becomes the current token. */
-static bo_status parse_body(bo_jinja_parser *parser, end_words ends, bo_jinja_node **out)
+/* The statements up to one of the keywords, which becomes the current token. */
+static bo_status parse_body(bo_jinja_parser *parser, end_keywords ends, bo_jinja_node **out)
 {
     BO_TRY(expect_block_end(parser));
     BO_TRY(bo_jinja_deeper(parser));
@@ -102,14 +102,14 @@ static bo_status parse_if(bo_jinja_parser *parser, bo_jinja_node *node)
         BO_TRY(parse_body(parser, ends, &node->body));
         if (!bo_jinja_at_name(parser, "elif")) break;
         BO_TRY(bo_jinja_advance(parser));
-        node->otherwise = bo_jinja_node_new(parser, BO_JINJA_IF);
+        node->else_branch = bo_jinja_node_new(parser, BO_JINJA_IF);
         node->is_chain = true;
-        if (!node->otherwise) return BO_MEMORY;
-        node = node->otherwise;
+        if (!node->else_branch) return BO_MEMORY;
+        node = node->else_branch;
     }
     if (bo_jinja_at_name(parser, "else")) {
         BO_TRY(bo_jinja_advance(parser));
-        BO_TRY(parse_body(parser, last, &node->otherwise));
+        BO_TRY(parse_body(parser, last, &node->else_branch));
     }
     return bo_jinja_advance(parser);
 }
@@ -136,7 +136,7 @@ static bo_status parse_for(bo_jinja_parser *parser, bo_jinja_node *node)
     parser->loops--;
     if (bo_jinja_at_name(parser, "else")) {
         BO_TRY(bo_jinja_advance(parser));
-        BO_TRY(parse_body(parser, last, &node->otherwise));
+        BO_TRY(parse_body(parser, last, &node->else_branch));
     }
     return bo_jinja_advance(parser);
 }
@@ -210,7 +210,7 @@ static bo_status parse_jump(bo_jinja_parser *parser, bo_jinja_node *node)
 static bo_status parse_statement(bo_jinja_parser *parser, bo_jinja_node **out)
 {
     static const struct {
-        const char *word;
+        const char *keyword;
         bo_jinja_node_kind kind;
         bo_status (*parse)(bo_jinja_parser *, bo_jinja_node *);
     } statements[] = {
@@ -222,10 +222,10 @@ static bo_status parse_statement(bo_jinja_parser *parser, bo_jinja_node **out)
         {"continue", BO_JINJA_CONTINUE, parse_jump},
         {"generation", BO_JINJA_SCOPE, parse_generation},
     };
-    const bo_jinja_token word = parser->now;
-    if (word.kind != BO_JINJA_NAME) return bo_jinja_unexpected(parser, "a statement");
+    const bo_jinja_token keyword = parser->now;
+    if (keyword.kind != BO_JINJA_NAME) return bo_jinja_unexpected(parser, "a statement");
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
-        if (!is_word(&word, statements[i].word)) continue;
+        if (!is_keyword(&keyword, statements[i].keyword)) continue;
         bo_jinja_node *node = *out = bo_jinja_node_new(parser, statements[i].kind);
         if (!node) return BO_MEMORY;
         BO_TRY(bo_jinja_advance(parser));
@@ -233,8 +233,8 @@ static bo_status parse_statement(bo_jinja_parser *parser, bo_jinja_node **out)
         return expect_block_end(parser);
     }
     return bo_fail(parser->lexer.arena->context, BO_UNSUPPORTED,
-                   "%s: line %zu: the statement '%.*s' is not supported here", parser->lexer.where, word.line,
-                   (int)(word.length < 80 ? word.length : 80), word.text);
+                   "%s: line %zu: the statement '%.*s' is not supported here", parser->lexer.where, keyword.line,
+                   (int)(keyword.length < 80 ? keyword.length : 80), keyword.text);
 }
 
 static bo_status parse_print(bo_jinja_parser *parser, bo_jinja_node *node)
@@ -251,15 +251,15 @@ static bo_status parse_data(bo_jinja_parser *parser, bo_jinja_node *node)
     return bo_jinja_advance(parser);
 }
 
-static bool at_end_word(const bo_jinja_parser *parser, end_words ends)
+static bool at_end_keyword(const bo_jinja_parser *parser, end_keywords ends)
 {
     for (; ends && *ends; ends++)
         if (bo_jinja_at_name(parser, *ends)) return true;
     return false;
 }
 
-/* Without words, up to the end of the template. */
-static bo_status parse_statements(bo_jinja_parser *parser, end_words ends, bo_jinja_node **out)
+/* Without keywords, up to the end of the template. */
+static bo_status parse_statements(bo_jinja_parser *parser, end_keywords ends, bo_jinja_node **out)
 {
     for (;; out = &(*out)->next) {
         const bo_jinja_token_kind kind = parser->now.kind;
@@ -273,7 +273,7 @@ static bo_status parse_statements(bo_jinja_parser *parser, end_words ends, bo_ji
         }
         if (kind == BO_JINJA_BLOCK_BEGIN) {
             BO_TRY(bo_jinja_advance(parser));
-            if (at_end_word(parser, ends)) return BO_OK;
+            if (at_end_keyword(parser, ends)) return BO_OK;
             BO_TRY(parse_statement(parser, out));
             continue;
         }

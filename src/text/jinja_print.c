@@ -65,19 +65,19 @@ void bo_jinja_number(double number, char out[BO_JINJA_NUMBER])
 
 static bo_status print_number(bo_jinja_run *run, bo_jinja_builder *to, const bo_jinja_value *value)
 {
-    char words[BO_JINJA_NUMBER];
+    char text[BO_JINJA_NUMBER];
     if (value->kind == BO_JINJA_WHOLE)
-        snprintf(words, sizeof words, "%lld", (long long)value->whole);
+        snprintf(text, sizeof text, "%lld", (long long)value->whole);
     else
-        bo_jinja_number(value->fraction, words);
-    return build_text(run, to, words);
+        bo_jinja_number(value->fraction, text);
+    return build_text(run, to, text);
 }
 
 /* ---- repr -------------------------------------------------------------------------------------------------------- */
 
-static bool is_printable(int32_t letter)
+static bool is_printable(int32_t code_point)
 {
-    const utf8proc_category_t category = utf8proc_category(letter);
+    const utf8proc_category_t category = utf8proc_category(code_point);
     switch (category) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_CC:
@@ -88,29 +88,29 @@ static bool is_printable(int32_t letter)
     case UTF8PROC_CATEGORY_ZP:
         return false;
     case UTF8PROC_CATEGORY_ZS:
-        return letter == ' ';
+        return code_point == ' ';
     default:
         return true;
     }
 }
 
 /* `text` is the character. */
-static bo_status repr_letter(bo_jinja_run *run, bo_jinja_builder *to, char quote, const bo_jinja_value *text,
-                             int32_t letter)
+static bo_status repr_code_point(bo_jinja_run *run, bo_jinja_builder *to, char quote, const bo_jinja_value *text,
+                                 int32_t code_point)
 {
     char escape[16];
-    if (letter == quote || letter == '\\')
-        snprintf(escape, sizeof escape, "\\%c", (char)letter);
-    else if (letter == '\n' || letter == '\r' || letter == '\t')
-        snprintf(escape, sizeof escape, "\\%c", letter == '\n' ? 'n' : letter == '\r' ? 'r' : 't');
-    else if (is_printable(letter))
+    if (code_point == quote || code_point == '\\')
+        snprintf(escape, sizeof escape, "\\%c", (char)code_point);
+    else if (code_point == '\n' || code_point == '\r' || code_point == '\t')
+        snprintf(escape, sizeof escape, "\\%c", code_point == '\n' ? 'n' : code_point == '\r' ? 'r' : 't');
+    else if (is_printable(code_point))
         return bo_jinja_build_text(run, to, text);
     else
         snprintf(escape, sizeof escape,
-                 letter < 0x100     ? "\\x%02x"
-                 : letter < 0x10000 ? "\\u%04x"
-                                    : "\\U%08x",
-                 (unsigned)letter);
+                 code_point < 0x100     ? "\\x%02x"
+                 : code_point < 0x10000 ? "\\u%04x"
+                                        : "\\U%08x",
+                 (unsigned)code_point);
     return build_text(run, to, escape);
 }
 
@@ -121,9 +121,9 @@ static bo_status repr_text(bo_jinja_run *run, bo_jinja_builder *to, const bo_jin
     const char quote = single && !both ? '"' : '\'';
     BO_TRY(bo_jinja_build(run, to, &quote, 1));
     for (size_t at = 0, bytes; at < text->length; at += bytes) {
-        const int32_t letter = bo_jinja_letter(text->text + at, text->length - at, &bytes);
+        const int32_t code_point = bo_jinja_code_point(text->text + at, text->length - at, &bytes);
         const bo_jinja_value one = bo_jinja_part(text, at, bytes);
-        BO_TRY(repr_letter(run, to, quote, &one, letter));
+        BO_TRY(repr_code_point(run, to, quote, &one, code_point));
     }
     return bo_jinja_build(run, to, &quote, 1);
 }
@@ -260,7 +260,7 @@ static bo_status json_key(bo_jinja_run *run, bo_jinja_builder *to, const bo_jinj
     return build_text(run, to, "\"");
 }
 
-/* The index of the smallest key that is larger than the last one; keys are few. */
+/* The index of the smallest key that is larger than the previous one; there are few keys. */
 static bo_status next_key(bo_jinja_run *run, const bo_jinja_dict *dict, size_t last, size_t *out)
 {
     *out = dict->count;
@@ -331,7 +331,7 @@ static bo_status json_value(bo_jinja_run *run, bo_jinja_builder *to, const bo_ji
 
 static bo_status read_indent(bo_jinja_run *run, const bo_jinja_value *indent, json_form *form)
 {
-    bo_jinja_builder blanks = {0};
+    bo_jinja_builder spaces = {0};
     if (indent->kind == BO_JINJA_ABSENT || indent->kind == BO_JINJA_NONE) return BO_OK;
     form->item = bo_jinja_of_text(",", 1);
     form->indent = *indent;
@@ -340,8 +340,8 @@ static bo_status read_indent(bo_jinja_run *run, const bo_jinja_value *indent, js
         return bo_jinja_wrong_type(run, "the filter 'tojson': indent", "an integer", indent);
     if (bo_jinja_whole(indent) > BO_JINJA_SOURCE)
         return bo_jinja_fail(run, BO_INVALID, "the filter 'tojson': the indent is more than %d", BO_JINJA_SOURCE);
-    for (int64_t i = 0; i < bo_jinja_whole(indent); i++) BO_TRY(build_text(run, &blanks, " "));
-    form->indent = bo_jinja_built(&blanks);
+    for (int64_t i = 0; i < bo_jinja_whole(indent); i++) BO_TRY(build_text(run, &spaces, " "));
+    form->indent = bo_jinja_built(&spaces);
     return BO_OK;
 }
 
@@ -444,7 +444,7 @@ bo_status bo_jinja_strftime(bo_jinja_run *run, const bo_jinja_value *values, bo_
     if (format->kind != BO_JINJA_TEXT) return bo_jinja_wrong_type(run, "strftime_now()", "a string", format);
     if (!localtime_r(&now, &date)) return bo_jinja_fail(run, BO_INVALID, "strftime_now(): the time is out of range");
     for (size_t i = 0; i < format->length; i++) {
-        char words[32];
+        char formatted[32];
         if (format->text[i] != '%') {
             const bo_jinja_value one = bo_jinja_part(format, i, 1);
             BO_TRY(bo_jinja_build_text(run, &builder, &one));
@@ -453,10 +453,10 @@ bo_status bo_jinja_strftime(bo_jinja_run *run, const bo_jinja_value *values, bo_
         const bool no_zero = i + 1 < format->length && format->text[i + 1] == '-';
         i += no_zero ? 2 : 1;
         const char directive = i < format->length ? format->text[i] : ' ';
-        if (!format_date(&date, directive, no_zero, words))
+        if (!format_date(&date, directive, no_zero, formatted))
             return bo_jinja_fail(run, BO_UNSUPPORTED, "strftime_now(): '%%%c' is not supported",
                                  directive > ' ' && directive < 127 ? directive : '?');
-        BO_TRY(build_text(run, &builder, words));
+        BO_TRY(build_text(run, &builder, formatted));
     }
     *out = bo_jinja_built(&builder);
     return BO_OK;

@@ -3,7 +3,7 @@
 
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
-/* The items that a loop visits: all, or those for which its condition holds in a scope of its own. */
+/* The items of a loop: all items, or the items for which its condition holds, in a separate scope. */
 static bo_status loop_items(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_list **out)
 {
     bo_jinja_value over, kept;
@@ -26,12 +26,12 @@ static bo_status loop_items(bo_jinja_run *run, const bo_jinja_node *node, bo_jin
     return BO_OK;
 }
 
-/* Each iteration has a scope of its own: what it sets is lost. */
+/* Each iteration has its own scope, so its variables are lost at the end. */
 static bo_status run_for(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_flow *outer)
 {
     bo_jinja_frame *before = run->frame;
     bo_jinja_list *items;
-    bo_jinja_loop *loop = bo_jinja_take(&run->arena, 1, sizeof *loop);
+    bo_jinja_loop *loop = bo_jinja_alloc(&run->arena, 1, sizeof *loop);
     bo_jinja_flow how = BO_JINJA_GO_ON;
     if (!loop) return BO_MEMORY;
     BO_TRY(loop_items(run, node, &items));
@@ -45,9 +45,9 @@ static bo_status run_for(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_
         BO_TRY(bo_jinja_run_statements(run, node->body, &how));
     }
     run->frame = before;
-    if (items->count > 0 || !node->otherwise) return BO_OK;
+    if (items->count > 0 || !node->else_branch) return BO_OK;
     BO_TRY(bo_jinja_open_frame(run, before));
-    BO_TRY(bo_jinja_run_statements(run, node->otherwise, outer));
+    BO_TRY(bo_jinja_run_statements(run, node->else_branch, outer));
     run->frame = before;
     return BO_OK;
 }
@@ -58,9 +58,9 @@ static bo_status run_if(bo_jinja_run *run, const bo_jinja_node *node, bo_jinja_f
         bo_jinja_value test;
         BO_TRY(bo_jinja_evaluate(run, node->first, &test));
         if (bo_jinja_true(&test)) return bo_jinja_run_statements(run, node->body, how);
-        if (!node->otherwise) return BO_OK;
-        if (!node->is_chain) return bo_jinja_run_statements(run, node->otherwise, how);
-        node = node->otherwise;
+        if (!node->else_branch) return BO_OK;
+        if (!node->is_chain) return bo_jinja_run_statements(run, node->else_branch, how);
+        node = node->else_branch;
     }
 }
 
@@ -70,7 +70,7 @@ static bo_status run_set(bo_jinja_run *run, const bo_jinja_node *node)
     bo_jinja_frame *before = run->frame;
     if (node->kind == BO_JINJA_SET) {
         BO_TRY(bo_jinja_evaluate(run, node->first, &value));
-    } else { /* the block has a scope of its own */
+    } else { /* the block has its own scope */
         BO_TRY(bo_jinja_open_frame(run, before));
         BO_TRY(bo_jinja_capture(run, node->body, &value));
         run->frame = before;
@@ -81,7 +81,7 @@ static bo_status run_set(bo_jinja_run *run, const bo_jinja_node *node)
 
 static bo_status define_macro(bo_jinja_run *run, const bo_jinja_node *node)
 {
-    bo_jinja_macro *macro = bo_jinja_take(&run->arena, 1, sizeof *macro);
+    bo_jinja_macro *macro = bo_jinja_alloc(&run->arena, 1, sizeof *macro);
     if (!macro) return BO_MEMORY;
     *macro = (bo_jinja_macro){.node = node, .frame = run->frame};
     return bo_jinja_assign(run, node->name, node->name_length,
@@ -194,9 +194,9 @@ bo_status bo_jinja_render(bo_context *context, const char *where, const bo_jinja
     bo_jinja_builder text = {0};
     bo_jinja_run run = {.context = context,
                         .where = where,
-                        .arena = {.context = context, .most = BO_JINJA_MEMORY},
+                        .arena = {.context = context, .limit = BO_JINJA_MEMORY},
                         .out = &text,
-                        .most_work = desc->most_work ? desc->most_work : BO_JINJA_WORK,
+                        .max_work = desc->max_work ? desc->max_work : BO_JINJA_WORK,
                         .next_report = BO_JINJA_REPORT,
                         .time = desc->time};
     void *copy = NULL, *copied_marks = NULL;

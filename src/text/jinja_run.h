@@ -1,4 +1,4 @@
-/* The state of a rendering, and the operations on values that the evaluator, filters and methods share. */
+/* The state of a rendering, and the operations on values, shared by the evaluator, filters and methods. */
 #ifndef BO_TEXT_JINJA_RUN_H
 #define BO_TEXT_JINJA_RUN_H
 
@@ -34,10 +34,10 @@ typedef struct bo_jinja_run {
     bo_jinja_arena arena;
     bo_jinja_builder *out;
     bo_jinja_frame *frame;
-    size_t line; /* of the node that is evaluated, for messages */
+    size_t line; /* of the current node, for messages */
     int depth;
-    uint64_t work, most_work, next_report; /* next_report: the work at which the caller may cancel */
-    const unsigned char *ones;             /* the marks of texts that are marked as a whole */
+    uint64_t work, max_work, next_report; /* next_report: the work at which the caller may cancel */
+    const unsigned char *ones;            /* the marks of fully marked texts */
     size_t ones_count;
     int64_t time;
 } bo_jinja_run;
@@ -60,7 +60,7 @@ typedef struct bo_jinja_arguments {
     const bo_jinja_node *names[BO_JINJA_ARGUMENTS]; /* of the keywords; NULL for positions */
 } bo_jinja_arguments;
 
-/* A filter, test, method or function. values[0] is what it is applied to; values[i] is the parameter i - 1. */
+/* A filter, test, method or function. values[0] is the value that it is applied to; values[i] is parameter i - 1. */
 typedef bo_status (*bo_jinja_fn)(bo_jinja_run *run, const bo_jinja_value *values, bo_jinja_value *out);
 enum { BO_JINJA_PARAMETERS = 5 };
 typedef struct bo_jinja_filter {
@@ -87,8 +87,9 @@ bo_status bo_jinja_apply(bo_jinja_run *run, const bo_jinja_filter *filter, const
 bo_status bo_jinja_fail(bo_jinja_run *run, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
 bo_status bo_jinja_charge(bo_jinja_run *run, size_t bytes);  /* counts work */
 const char *bo_jinja_kind_name(const bo_jinja_value *value); /* as Python names it: 'str', 'NoneType' */
-/* The error for a value that does not fit: "the filter 'trim' expected a string, found list". */
-bo_status bo_jinja_wrong_type(bo_jinja_run *run, const char *who, const char *expected, const bo_jinja_value *found);
+/* The error for a value of the wrong type: "the filter 'trim' expected a string, found list". */
+bo_status bo_jinja_wrong_type(bo_jinja_run *run, const char *function, const char *expected,
+                              const bo_jinja_value *found);
 
 /* ---- making values ----------------------------------------------------------------------------------------------- */
 
@@ -196,11 +197,11 @@ void bo_jinja_number(double number, char out[BO_JINJA_NUMBER]); /* the repr of a
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* The character at the start of valid UTF-8, and its bytes. */
-int32_t bo_jinja_letter(const char *text, size_t length, size_t *bytes);
-bool bo_jinja_is_space(int32_t letter); /* str.isspace of Python */
-size_t bo_jinja_letters(const char *text, size_t length);
-/* The byte where the character with this number begins; `length` if there are not so many. */
-size_t bo_jinja_letter_at(const char *text, size_t length, size_t index);
+int32_t bo_jinja_code_point(const char *text, size_t length, size_t *bytes);
+bool bo_jinja_is_space(int32_t code_point); /* str.isspace of Python */
+size_t bo_jinja_characters(const char *text, size_t length);
+/* The byte offset of the character with this index; `length` if there are fewer characters. */
+size_t bo_jinja_offset(const char *text, size_t length, size_t index);
 
 /* ---- calls between the files ------------------------------------------------------------------------------------- */
 
@@ -219,9 +220,9 @@ bo_status bo_jinja_capture(bo_jinja_run *run, const bo_jinja_node *body, bo_jinj
 /* The lines of splitlines(), as a list of texts. */
 bo_status bo_jinja_lines(bo_jinja_run *run, const bo_jinja_value *text, bool ends, bo_jinja_value *out);
 bo_status bo_jinja_replace(bo_jinja_run *run, const bo_jinja_value *text, const bo_jinja_value *old,
-                           const bo_jinja_value *by, int64_t most, bo_jinja_value *out);
+                           const bo_jinja_value *by, int64_t max_count, bo_jinja_value *out);
 enum { BO_JINJA_STRIP_LEFT = 1, BO_JINJA_STRIP_RIGHT = 2 };
-bo_status bo_jinja_strip(bo_jinja_run *run, const bo_jinja_value *text, const bo_jinja_value *letters, int sides,
+bo_status bo_jinja_strip(bo_jinja_run *run, const bo_jinja_value *text, const bo_jinja_value *characters, int sides,
                          bo_jinja_value *out);
 /* "a.b.0" of a value, as the attribute= of filters. */
 bo_status bo_jinja_path(bo_jinja_run *run, const bo_jinja_value *value, const bo_jinja_value *path,

@@ -39,7 +39,7 @@ DEFINE_TEST(is_sequence, v[0].kind == BO_JINJA_UNDEFINED || is_text(&v[0]) || v[
 DEFINE_TEST(is_callable,
             v[0].kind == BO_JINJA_UNDEFINED || v[0].kind == BO_JINJA_MACRO || v[0].kind == BO_JINJA_FUNCTION)
 
-/* The remainder of the whole number v[0] divided by `by`, as Python has it. */
+/* The remainder of the whole number v[0] divided by `by`, as in Python. */
 static bo_status remainder_of(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja_value by, int64_t *out)
 {
     bo_jinja_value rest;
@@ -88,12 +88,12 @@ static bo_status is_unequal(bo_jinja_run *run, const bo_jinja_value *v, bo_jinja
     return BO_OK;
 }
 
-/* The sign of v[0] - v[1] times `sign` is at least `least`. */
-static bo_status compare(bo_jinja_run *run, const bo_jinja_value *v, int sign, int least, bo_jinja_value *out)
+/* Tests sign(v[0] - v[1]) * sign >= threshold. */
+static bo_status compare(bo_jinja_run *run, const bo_jinja_value *v, int sign, int threshold, bo_jinja_value *out)
 {
     int order;
     BO_TRY(bo_jinja_order(run, &v[0], &v[1], &order));
-    *out = bo_jinja_of_boolean((order > 0 ? sign : order < 0 ? -sign : 0) >= least);
+    *out = bo_jinja_of_boolean((order > 0 ? sign : order < 0 ? -sign : 0) >= threshold);
     return BO_OK;
 }
 

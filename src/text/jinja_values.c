@@ -14,12 +14,12 @@ struct bo_jinja_block {
 
 static bo_jinja_block *new_block(bo_jinja_arena *arena, size_t bytes)
 {
-    enum { LEAST = 4000, MOST = 1 << 20 };
-    size_t capacity = arena->used < LEAST ? LEAST : arena->used < MOST ? arena->used : MOST;
+    enum { MIN_BLOCK = 4000, MAX_BLOCK = 1 << 20 };
+    size_t capacity = arena->used < MIN_BLOCK ? MIN_BLOCK : arena->used < MAX_BLOCK ? arena->used : MAX_BLOCK;
     if (capacity < bytes) capacity = bytes;
-    if (capacity > arena->most || arena->used > arena->most - capacity) {
+    if (capacity > arena->limit || arena->used > arena->limit - capacity) {
         bo_fail(arena->context, BO_MEMORY, "chat template: the values take more than %zu MiB of memory",
-                arena->most >> 20);
+                arena->limit >> 20);
         return NULL;
     }
     bo_jinja_block *block = bo_alloc_raw(arena->context, 1, sizeof *block + capacity, "a chat template");
@@ -30,7 +30,7 @@ static bo_jinja_block *new_block(bo_jinja_arena *arena, size_t bytes)
     return block;
 }
 
-void *bo_jinja_take(bo_jinja_arena *arena, size_t count, size_t size)
+void *bo_jinja_alloc(bo_jinja_arena *arena, size_t count, size_t size)
 {
     enum { ALIGN = sizeof(max_align_t) };
     bo_jinja_block *block = arena->blocks;
@@ -38,9 +38,9 @@ void *bo_jinja_take(bo_jinja_arena *arena, size_t count, size_t size)
     const size_t bytes = (count * size + ALIGN - 1) / ALIGN * ALIGN;
     if (!block || block->capacity - block->used < bytes) block = new_block(arena, bytes);
     if (!block) return NULL;
-    void *taken = (char *)block->bytes + block->used;
+    void *block_bytes = (char *)block->bytes + block->used;
     block->used += bytes;
-    return taken;
+    return block_bytes;
 }
 
 void bo_jinja_release(bo_jinja_arena *arena)
@@ -53,10 +53,10 @@ void bo_jinja_release(bo_jinja_arena *arena)
     arena->used = 0;
 }
 
-/* Memory for `capacity` marks, with those so far. */
+/* Grows the marks to `capacity` and keeps the existing marks. */
 static bo_status extend_marks(bo_jinja_run *run, bo_jinja_builder *builder, size_t capacity)
 {
-    unsigned char *larger = bo_jinja_take(&run->arena, capacity, 1);
+    unsigned char *larger = bo_jinja_alloc(&run->arena, capacity, 1);
     if (!larger) return BO_MEMORY;
     if (builder->marks && builder->length)
         memcpy(larger, builder->marks, builder->length);
@@ -71,7 +71,7 @@ bo_status bo_jinja_build_text(bo_jinja_run *run, bo_jinja_builder *builder, cons
     const size_t length = text->length;
     if (builder->capacity - builder->length < length) {
         const size_t capacity = 2 * builder->capacity + length + 32;
-        char *larger = bo_jinja_take(&run->arena, capacity, 1);
+        char *larger = bo_jinja_alloc(&run->arena, capacity, 1);
         if (!larger) return BO_MEMORY;
         if (builder->length) memcpy(larger, builder->bytes, builder->length);
         if (builder->marks) BO_TRY(extend_marks(run, builder, capacity));
@@ -105,12 +105,12 @@ bo_jinja_value bo_jinja_built(const bo_jinja_builder *builder)
 
 bo_status bo_jinja_fail(bo_jinja_run *run, bo_status status, const char *format, ...)
 {
-    char words[1024];
+    char message[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    return bo_fail(run->context, status, "%s: line %zu: %s", run->where, run->line, words);
+    return bo_fail(run->context, status, "%s: line %zu: %s", run->where, run->line, message);
 }
 
 bo_status bo_jinja_charge(bo_jinja_run *run, size_t bytes)
@@ -118,10 +118,10 @@ bo_status bo_jinja_charge(bo_jinja_run *run, size_t bytes)
     run->work += 1 + bytes / 16;
     if (run->work >= run->next_report) {
         run->next_report = run->work + BO_JINJA_REPORT;
-        BO_TRY(bo_progress(run->context, "rendering a chat template", (double)run->work, (double)run->most_work));
+        BO_TRY(bo_progress(run->context, "rendering a chat template", (double)run->work, (double)run->max_work));
     }
-    if (run->work <= run->most_work) return BO_OK;
-    return bo_jinja_fail(run, BO_INVALID, "rendering takes more than %llu steps", (unsigned long long)run->most_work);
+    if (run->work <= run->max_work) return BO_OK;
+    return bo_jinja_fail(run, BO_INVALID, "rendering takes more than %llu steps", (unsigned long long)run->max_work);
 }
 
 const char *bo_jinja_kind_name(const bo_jinja_value *value)
@@ -153,18 +153,19 @@ bo_status bo_jinja_undefined(bo_jinja_run *run, const bo_jinja_value *value)
                          value->length ? value->text : "");
 }
 
-bo_status bo_jinja_wrong_type(bo_jinja_run *run, const char *who, const char *expected, const bo_jinja_value *found)
+bo_status bo_jinja_wrong_type(bo_jinja_run *run, const char *function, const char *expected,
+                              const bo_jinja_value *found)
 {
     if (found->kind == BO_JINJA_UNDEFINED) return bo_jinja_undefined(run, found);
-    return bo_jinja_fail(run, BO_INVALID, "%s: expected %s, found %s", who, expected, bo_jinja_kind_name(found));
+    return bo_jinja_fail(run, BO_INVALID, "%s: expected %s, found %s", function, expected, bo_jinja_kind_name(found));
 }
 
 /* ---- lists and dictionaries -------------------------------------------------------------------------------------- */
 
 bo_status bo_jinja_list_new(bo_jinja_run *run, bo_jinja_kind kind, size_t capacity, bo_jinja_value *out)
 {
-    bo_jinja_list *list = bo_jinja_take(&run->arena, 1, sizeof *list);
-    bo_jinja_value *items = bo_jinja_take(&run->arena, capacity, sizeof *items);
+    bo_jinja_list *list = bo_jinja_alloc(&run->arena, 1, sizeof *list);
+    bo_jinja_value *items = bo_jinja_alloc(&run->arena, capacity, sizeof *items);
     if (!list || !items) return BO_MEMORY;
     *list = (bo_jinja_list){.items = items, .capacity = capacity};
     *out = (bo_jinja_value){.kind = kind, .list = list};
@@ -175,7 +176,7 @@ bo_status bo_jinja_list_add(bo_jinja_run *run, bo_jinja_list *list, bo_jinja_val
 {
     if (list->count == list->capacity) {
         const size_t capacity = 2 * list->capacity + 4;
-        bo_jinja_value *larger = bo_jinja_take(&run->arena, capacity, sizeof *larger);
+        bo_jinja_value *larger = bo_jinja_alloc(&run->arena, capacity, sizeof *larger);
         if (!larger) return BO_MEMORY;
         if (list->count) memcpy(larger, list->items, list->count * sizeof *larger);
         list->items = larger;
@@ -187,7 +188,7 @@ bo_status bo_jinja_list_add(bo_jinja_run *run, bo_jinja_list *list, bo_jinja_val
 
 bo_status bo_jinja_dict_new(bo_jinja_run *run, bo_jinja_kind kind, bo_jinja_value *out)
 {
-    bo_jinja_dict *dict = bo_jinja_take(&run->arena, 1, sizeof *dict);
+    bo_jinja_dict *dict = bo_jinja_alloc(&run->arena, 1, sizeof *dict);
     if (!dict) return BO_MEMORY;
     *dict = (bo_jinja_dict){0};
     *out = (bo_jinja_value){.kind = kind, .dict = dict};
@@ -225,8 +226,8 @@ bo_status bo_jinja_dict_set(bo_jinja_run *run, bo_jinja_dict *dict, bo_jinja_val
     }
     if (dict->count == dict->capacity) {
         const size_t capacity = 2 * dict->capacity + 4;
-        bo_jinja_value *keys = bo_jinja_take(&run->arena, capacity, sizeof *keys);
-        bo_jinja_value *values = bo_jinja_take(&run->arena, capacity, sizeof *values);
+        bo_jinja_value *keys = bo_jinja_alloc(&run->arena, capacity, sizeof *keys);
+        bo_jinja_value *values = bo_jinja_alloc(&run->arena, capacity, sizeof *values);
         if (!keys || !values) return BO_MEMORY;
         if (dict->count) memcpy(keys, dict->keys, dict->count * sizeof *keys);
         if (dict->count) memcpy(values, dict->values, dict->count * sizeof *values);
@@ -258,7 +259,7 @@ static bo_status text_from_json(bo_jinja_run *run, const char *text, bool marked
     if (!marked) return BO_OK;
     if (run->ones_count < out->length) {
         const size_t count = 2 * out->length + 64;
-        unsigned char *ones = bo_jinja_take(&run->arena, count, 1);
+        unsigned char *ones = bo_jinja_alloc(&run->arena, count, 1);
         if (!ones) return BO_MEMORY;
         memset(ones, 1, count);
         run->ones = ones;
@@ -271,8 +272,8 @@ static bo_status text_from_json(bo_jinja_run *run, const char *text, bool marked
 /* Templates write roles inside of special tokens, such as <|user|>: names are not marked. */
 static bool is_role(const bo_json *item)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    return bo_json_is(item, BO_JSON_TEXT) && strcmp(item->key, "role") == 0 && !item->text[strspn(item->text, letters)];
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    return bo_json_is(item, BO_JSON_TEXT) && strcmp(item->key, "role") == 0 && !item->text[strspn(item->text, allowed)];
 }
 
 static bo_status dict_from_json(bo_jinja_run *run, const bo_json *json, bool marked, bo_jinja_value *out)
@@ -377,7 +378,7 @@ static bo_status equal_dicts(bo_jinja_run *run, const bo_jinja_dict *a, const bo
     return BO_OK;
 }
 
-/* Whole numbers are compared as such: a double does not hold all of them. */
+/* Whole numbers are compared as integers: a double does not hold all of them. */
 static int order_numbers(const bo_jinja_value *a, const bo_jinja_value *b)
 {
     if (bo_jinja_is_whole(a) && bo_jinja_is_whole(b)) {
@@ -467,24 +468,24 @@ bo_status bo_jinja_contains(bo_jinja_run *run, const bo_jinja_value *item, const
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
-static bo_status list_letters(bo_jinja_run *run, const bo_jinja_value *text, bo_jinja_value *out)
+static bo_status list_characters(bo_jinja_run *run, const bo_jinja_value *text, bo_jinja_value *out)
 {
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, out));
     for (size_t at = 0, bytes; at < text->length; at += bytes) {
-        bo_jinja_letter(text->text + at, text->length - at, &bytes);
+        bo_jinja_code_point(text->text + at, text->length - at, &bytes);
         BO_TRY(bo_jinja_list_add(run, out->list, bo_jinja_part(text, at, bytes)));
     }
     return BO_OK;
 }
 
-/* A generator gives the items that it has not yet given. */
-static bo_status take_lazy(bo_jinja_run *run, bo_jinja_list *lazy, bo_jinja_list **out)
+/* A generator yields the items that it has not yet yielded. */
+static bo_status iterate_lazy(bo_jinja_run *run, bo_jinja_list *lazy, bo_jinja_list **out)
 {
     bo_jinja_value rest;
     BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, 0, &rest));
-    rest.list->items = lazy->items + lazy->taken;
-    rest.list->count = rest.list->capacity = lazy->count - lazy->taken;
-    lazy->taken = lazy->count;
+    rest.list->items = lazy->items + lazy->iterated;
+    rest.list->count = rest.list->capacity = lazy->count - lazy->iterated;
+    lazy->iterated = lazy->count;
     *out = rest.list;
     return BO_OK;
 }
@@ -492,13 +493,13 @@ static bo_status take_lazy(bo_jinja_run *run, bo_jinja_list *lazy, bo_jinja_list
 bo_status bo_jinja_iterate(bo_jinja_run *run, const bo_jinja_value *value, bo_jinja_list **out)
 {
     bo_jinja_value made;
-    if (value->kind == BO_JINJA_LAZY) return take_lazy(run, value->list, out);
+    if (value->kind == BO_JINJA_LAZY) return iterate_lazy(run, value->list, out);
     if (bo_jinja_is_list(value)) {
         *out = value->list;
         return BO_OK;
     }
     if (is_text(value)) {
-        BO_TRY(list_letters(run, value, &made));
+        BO_TRY(list_characters(run, value, &made));
     } else if (value->kind == BO_JINJA_DICT || value->kind == BO_JINJA_UNDEFINED) {
         const size_t count = value->kind == BO_JINJA_DICT ? value->dict->count : 0;
         BO_TRY(bo_jinja_list_new(run, BO_JINJA_LIST, count, &made));
@@ -514,7 +515,7 @@ bo_status bo_jinja_length(bo_jinja_run *run, const bo_jinja_value *value, size_t
 {
     *out = 0;
     if (is_text(value))
-        *out = bo_jinja_letters(value->text, value->length);
+        *out = bo_jinja_characters(value->text, value->length);
     else if (bo_jinja_is_list(value) && value->kind != BO_JINJA_LAZY)
         *out = value->list->count;
     else if (value->kind == BO_JINJA_DICT)
@@ -564,10 +565,10 @@ bo_status bo_jinja_item(bo_jinja_run *run, const bo_jinja_value *value, const bo
         if (position(bo_jinja_whole(key), value->list->count, &at)) *out = value->list->items[at];
     } else if (is_text(value)) {
         BO_TRY(bo_jinja_charge(run, value->length));
-        if (!position(bo_jinja_whole(key), bo_jinja_letters(value->text, value->length), &at)) return BO_OK;
-        const size_t from = bo_jinja_letter_at(value->text, value->length, at);
+        if (!position(bo_jinja_whole(key), bo_jinja_characters(value->text, value->length), &at)) return BO_OK;
+        const size_t from = bo_jinja_offset(value->text, value->length, at);
         size_t bytes;
-        bo_jinja_letter(value->text + from, value->length - from, &bytes);
+        bo_jinja_code_point(value->text + from, value->length - from, &bytes);
         *out = bo_jinja_part(value, from, bytes);
     }
     return BO_OK;
@@ -575,9 +576,9 @@ bo_status bo_jinja_item(bo_jinja_run *run, const bo_jinja_value *value, const bo
 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
-static bo_status read_bound(bo_jinja_run *run, const bo_jinja_value *bound, int64_t otherwise, int64_t *out)
+static bo_status read_bound(bo_jinja_run *run, const bo_jinja_value *bound, int64_t default_value, int64_t *out)
 {
-    *out = otherwise;
+    *out = default_value;
     if (bound->kind == BO_JINJA_ABSENT || bound->kind == BO_JINJA_NONE) return BO_OK;
     if (!bo_jinja_is_whole(bound)) return bo_jinja_wrong_type(run, "a slice", "an integer", bound);
     *out = bo_jinja_whole(bound);
@@ -591,7 +592,7 @@ static bo_status resolve_slice(bo_jinja_run *run, const bo_jinja_value bounds[3]
     int64_t to;
     BO_TRY(read_bound(run, &bounds[2], 1, step));
     if (*step == 0) return bo_jinja_fail(run, BO_INVALID, "the step of a slice is 0");
-    if (*step < -length - 1) *step = -length - 1; /* one item either way, and no overflow */
+    if (*step < -length - 1) *step = -length - 1; /* one item in either direction, and no overflow */
     if (*step > length + 1) *step = length + 1;
     const int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? length - 1 : length;
     BO_TRY(read_bound(run, &bounds[0], *step < 0 ? INT64_MAX : 0, from));

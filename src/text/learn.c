@@ -93,8 +93,8 @@ static bo_status count_valid(const bo_counting *counting, bo_counter *counter, c
 {
     for (size_t at = 0, begin, end; at < length; at = end) {
         BO_TRY(bo_pattern_find(counter->context, counting->pattern, &counter->matcher, text, length, at, &begin, &end));
-        for (size_t part = begin; part < end; part += BO_MOST_WORD) {
-            size_t piece = end - part < BO_MOST_WORD ? end - part : BO_MOST_WORD;
+        for (size_t part = begin; part < end; part += BO_MAX_WORD) {
+            size_t piece = end - part < BO_MAX_WORD ? end - part : BO_MAX_WORD;
             BO_TRY(bo_tally_add(counter->context, &counter->tally, text + part, piece, 1));
         }
     }
@@ -177,7 +177,7 @@ static bo_status count_all(bo_context *context, bo_counting *counting, uint64_t 
     return BO_OK;
 }
 
-/* Adds the tallies of all workers to that of the first. */
+/* Adds the tallies of all workers to the tally of the first. */
 static bo_status sum_up(bo_context *context, bo_counting *counting, bo_tally *out)
 {
     bo_tally *sum = &counting->counters[0].tally;
@@ -251,7 +251,7 @@ typedef struct bo_learning {
 
 /* ---- growing ----------------------------------------------------------------------------------------------------- */
 
-/* Makes space for one more item of `size` bytes. */
+/* Reserves one more item of `size` bytes. */
 static bo_status grow_pairs(bo_context *context, void **items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity) return BO_OK;
@@ -325,7 +325,7 @@ static bo_status add_pairs_of(bo_learning *learning, uint32_t word, size_t new_f
     return BO_OK;
 }
 
-static void take_pairs_of(bo_learning *learning, uint32_t word)
+static void subtract_pairs_of(bo_learning *learning, uint32_t word)
 {
     const int32_t *symbols = learning->symbols + learning->starts[word];
     for (uint32_t i = 0; i + 1 < learning->lengths[word]; ++i)
@@ -367,10 +367,10 @@ static bo_merge_candidate pop(bo_learning *learning)
     return top;
 }
 
-static bo_status push_pairs(bo_learning *learning, size_t from, uint64_t least)
+static bo_status push_pairs(bo_learning *learning, size_t from, uint64_t min_count)
 {
     for (size_t i = from; i < learning->pair_count; ++i)
-        if (learning->pairs[i].count >= least)
+        if (learning->pairs[i].count >= min_count)
             BO_TRY(
                 push(learning, (bo_merge_candidate){learning->pairs[i].count, learning->pairs[i].pair, (uint32_t)i}));
     return BO_OK;
@@ -399,23 +399,23 @@ static void rewrite(bo_learning *learning, uint32_t word, uint64_t pair, int32_t
     learning->lengths[word] = kept;
 }
 
-static bo_status merge_pair(bo_learning *learning, uint32_t index, int32_t id, uint64_t least)
+static bo_status merge_pair(bo_learning *learning, uint32_t index, int32_t id, uint64_t min_count)
 {
     const uint64_t pair = learning->pairs[index].pair;
     const size_t new_from = learning->pair_count;
     for (uint32_t place = learning->pairs[index].places; place; place = learning->places[place - 1].before) {
         uint32_t word = learning->places[place - 1].word;
         if (!has_pair(learning, word, pair)) continue;
-        take_pairs_of(learning, word);
+        subtract_pairs_of(learning, word);
         rewrite(learning, word, pair, id);
         BO_TRY(add_pairs_of(learning, word, new_from));
     }
-    return push_pairs(learning, new_from, least);
+    return push_pairs(learning, new_from, min_count);
 }
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
 
-static bo_status prepare_learning(bo_learning *learning, const int32_t byte_ids[256], uint64_t least)
+static bo_status prepare_learning(bo_learning *learning, const int32_t byte_ids[256], uint64_t min_count)
 {
     const bo_tally *words = learning->words;
     size_t total = 0;
@@ -432,34 +432,34 @@ static bo_status prepare_learning(bo_learning *learning, const int32_t byte_ids[
         for (uint32_t i = 0; i < word->length; ++i) learning->symbols[at++] = byte_ids[(unsigned char)word->text[i]];
         BO_TRY(add_pairs_of(learning, (uint32_t)w, 0));
     }
-    return push_pairs(learning, 0, least);
+    return push_pairs(learning, 0, min_count);
 }
 
-static bo_status learn(bo_learning *learning, int32_t first_id, size_t most, uint64_t least, int32_t (*merges)[2],
-                       size_t *count)
+static bo_status learn(bo_learning *learning, int32_t first_id, size_t max_merges, uint64_t min_count,
+                       int32_t (*merges)[2], size_t *count)
 {
-    while (*count < most && learning->heap_count > 0) {
+    while (*count < max_merges && learning->heap_count > 0) {
         bo_merge_candidate best = pop(learning);
         uint64_t now = learning->pairs[best.index].count;
         if (now != best.count) {
-            if (now >= least) BO_TRY(push(learning, (bo_merge_candidate){now, best.pair, best.index}));
+            if (now >= min_count) BO_TRY(push(learning, (bo_merge_candidate){now, best.pair, best.index}));
             continue;
         }
         merges[*count][0] = (int32_t)(best.pair >> 32);
         merges[*count][1] = (int32_t)best.pair;
-        BO_TRY(merge_pair(learning, best.index, first_id + (int32_t)*count, least));
-        if (++*count % 64 == 0) BO_TRY(bo_progress(learning->context, "merging", (double)*count, (double)most));
+        BO_TRY(merge_pair(learning, best.index, first_id + (int32_t)*count, min_count));
+        if (++*count % 64 == 0) BO_TRY(bo_progress(learning->context, "merging", (double)*count, (double)max_merges));
     }
     return BO_OK;
 }
 
 bo_status bo_learn_merges(bo_context *context, const bo_tally *words, const int32_t byte_ids[256], int32_t first_id,
-                          size_t most, uint64_t least, int32_t (*merges)[2], size_t *count)
+                          size_t max_merges, uint64_t min_count, int32_t (*merges)[2], size_t *count)
 {
     bo_learning learning = {.context = context, .words = words};
     *count = 0;
-    bo_status status = prepare_learning(&learning, byte_ids, least);
-    if (status == BO_OK) status = learn(&learning, first_id, most, least, merges, count);
+    bo_status status = prepare_learning(&learning, byte_ids, min_count);
+    if (status == BO_OK) status = learn(&learning, first_id, max_merges, min_count, merges, count);
     bo_free(learning.symbols);
     bo_free(learning.starts);
     bo_free(learning.lengths);
@@ -471,17 +471,17 @@ bo_status bo_learn_merges(bo_context *context, const bo_tally *words, const int3
 }
 
 /* ====================================================================================================================
- * A trained tokenizer is written as tokenizer.json and read back, so that there is only one way to create a
- * tokenizer. */
+ * A trained tokenizer is written as tokenizer.json and read back, so that all tokenizers are created in the same way.
+ */
 
-enum { MOST_VOCAB = 1 << 24 };
+enum { MAX_VOCAB = 1 << 24 };
 
 static bo_status check_special(bo_context *context, const bo_learned *learned)
 {
     for (size_t i = 0; i < learned->special_count; ++i) {
         const char *text = learned->special[i];
         if (!text || !*text) return bo_fail(context, BO_INVALID, "special token %zu is empty", i);
-        if (strlen(text) == 1) /* it would equal the text of a letter */
+        if (strlen(text) == 1) /* it would equal the text of a byte-level symbol */
             return bo_fail(context, BO_INVALID, "the special token \"%s\" is a single byte, which already is a token",
                            text);
         for (size_t j = 0; j < i; ++j)
@@ -493,10 +493,10 @@ static bo_status check_special(bo_context *context, const bo_learned *learned)
 
 static bo_status check(bo_context *context, const bo_tokenizer_desc *desc, const bo_learned *learned)
 {
-    const size_t fewest = 256 + learned->special_count;
-    if (desc->vocab < fewest || desc->vocab > MOST_VOCAB)
+    const size_t min_vocab = 256 + learned->special_count;
+    if (desc->vocab < min_vocab || desc->vocab > MAX_VOCAB)
         return bo_fail(context, BO_INVALID, "vocabulary: found %zu; with %zu special tokens expected %zu to %d",
-                       desc->vocab, learned->special_count, fewest, MOST_VOCAB);
+                       desc->vocab, learned->special_count, min_vocab, MAX_VOCAB);
     return check_special(context, learned);
 }
 
@@ -513,7 +513,7 @@ static bo_status learn_documents(bo_context *context, const bo_tokenizer_desc *d
     bo_status status = count_words(context, documents, &pattern, learned->special, specials, &words);
     if (status == BO_OK)
         status = bo_learn_merges(context, &words, byte_ids, (int32_t)(specials + 256), desc->vocab - specials - 256,
-                                 desc->least ? desc->least : 2, merges, &learned->merge_count);
+                                 desc->min_count ? desc->min_count : 2, merges, &learned->merge_count);
     bo_tally_free(&words);
     bo_pattern_free(&pattern);
     return status;
@@ -522,8 +522,8 @@ static bo_status learn_documents(bo_context *context, const bo_tokenizer_desc *d
 static bo_status train(bo_context *context, const bo_tokenizer_desc *desc, const bo_documents *documents,
                        bo_tokenizer **out)
 {
-    static const char *const usual[] = {"<|endoftext|>"};
-    bo_learned learned = {.special = desc->special ? desc->special : usual,
+    static const char *const default_special[] = {"<|endoftext|>"};
+    bo_learned learned = {.special = desc->special ? desc->special : default_special,
                           .special_count = desc->special ? desc->special_count : 1,
                           .pattern = desc->pattern && *desc->pattern ? desc->pattern : NULL};
     BO_TRY(bo_check_reserved(context, "bo_tokenizer_desc", desc->reserved));

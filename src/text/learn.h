@@ -5,7 +5,7 @@
 #include "documents.h"
 #include "pattern.h"
 
-enum { BO_MOST_WORD = 256 }; /* longer words (such as base64 data) are counted in pieces of this size */
+enum { BO_MAX_WORD = 256 }; /* longer words (such as base64 data) are counted in pieces of this size */
 
 typedef struct bo_word {
     const char *text; /* pointer into its document */
@@ -25,9 +25,9 @@ bo_status bo_tally_create(bo_context *context, bo_tally *out);
 bo_status bo_tally_add(bo_context *context, bo_tally *tally, const char *text, size_t length, uint64_t count);
 void bo_tally_free(bo_tally *tally);
 
-/* Makes at most `most` merges of pairs that occur at least `least` times. byte_ids: the symbols of bytes; merge m makes
- * first_id + m. */
+/* Computes at most `max_merges` merges of pairs that occur at least `min_count` times. byte_ids: the symbols of bytes;
+ * merge m produces id first_id + m. */
 bo_status bo_learn_merges(bo_context *context, const bo_tally *words, const int32_t byte_ids[256], int32_t first_id,
-                          size_t most, uint64_t least, int32_t (*merges)[2], size_t *count);
+                          size_t max_merges, uint64_t min_count, int32_t (*merges)[2], size_t *count);
 
 #endif

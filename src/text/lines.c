@@ -14,7 +14,7 @@
 typedef struct bo_columns {
     bool labeled;
     size_t sides;
-    const char *expected, *names[BO_MOST_SIDES];
+    const char *expected, *names[BO_MAX_SIDES];
 } bo_columns;
 
 static const bo_columns columns_of[BO_TEXTS_KIND_COUNT] = {
@@ -35,7 +35,7 @@ const char *bo_side_name(bo_texts_kind kind, size_t side)
     return columns_of[kind].names[side];
 }
 
-/* Writes one character as messages show it and returns the number of bytes. */
+/* Writes one character for a message and returns the number of bytes. */
 static size_t show_character(const char *text, size_t bytes, size_t rest, char out[8])
 {
     const int control = bo_utf8_control(text, rest);
@@ -66,14 +66,14 @@ static const char *excerpt(const char *text, size_t bytes, char out[EXCERPT])
 /* ---- labels ------------------------------------------------------------------------------------------------------ */
 
 /* Lists classes as "neg, pos"; only the first few of many. */
-static void list_classes(const bo_categories *classes, char *out, size_t room)
+static void list_classes(const bo_categories *classes, char *out, size_t size)
 {
     enum { SHOWN = 8 };
     size_t used = 0;
     *out = 0;
-    for (size_t i = 0; i < classes->count && i < SHOWN && used < room; ++i)
-        used += (size_t)snprintf(out + used, room - used, "%s%.*s", i ? ", " : "", EXCERPT / 2, classes->items[i].text);
-    if (classes->count > SHOWN && used < room) snprintf(out + used, room - used, ", …");
+    for (size_t i = 0; i < classes->count && i < SHOWN && used < size; ++i)
+        used += (size_t)snprintf(out + used, size - used, "%s%.*s", i ? ", " : "", EXCERPT / 2, classes->items[i].text);
+    if (classes->count > SHOWN && used < size) snprintf(out + used, size - used, ", …");
 }
 
 static bo_status unknown_class(bo_context *context, const bo_categories *classes, const char *where,
@@ -88,10 +88,10 @@ static bo_status unknown_class(bo_context *context, const bo_categories *classes
 static bo_status find_class(bo_context *context, bo_categories *classes, bool closed, const char *where,
                             const bo_line_field *field, int32_t *out)
 {
-    enum { MOST_BYTES = 255 }; /* maximum that a model accepts */
-    char label[MOST_BYTES + 1], shown[EXCERPT];
-    if (field->bytes > MOST_BYTES)
-        return bo_fail(context, BO_FORMAT, "%s: expected a label of at most %d bytes, found %zu: %s", where, MOST_BYTES,
+    enum { MAX_LABEL = 255 }; /* maximum that a model accepts */
+    char label[MAX_LABEL + 1], shown[EXCERPT];
+    if (field->bytes > MAX_LABEL)
+        return bo_fail(context, BO_FORMAT, "%s: expected a label of at most %d bytes, found %zu: %s", where, MAX_LABEL,
                        field->bytes, excerpt(field->text, field->bytes, shown));
     if (bo_utf8_has_control(field->text, field->bytes))
         return bo_fail(context, BO_FORMAT, "%s: expected a label without control characters, found %s", where,
@@ -165,16 +165,16 @@ static bo_status check_bytes(bo_context *context, const char *where, const bo_li
     return BO_OK;
 }
 
-/* Splits a line into `wanted` fields. */
+/* Splits a line into `field_count` fields. */
 static bo_status split_fields(bo_context *context, const char *where, const bo_columns *columns,
-                              const bo_line_field *line, size_t wanted, bo_line_field *fields)
+                              const bo_line_field *line, size_t field_count, bo_line_field *fields)
 {
     const char *at = line->text, *end = at + line->bytes;
     size_t tabs = 0;
     char shown[EXCERPT];
     for (const char *tab; (tab = memchr(at, '\t', (size_t)(end - at))); at = tab + 1, ++tabs)
-        if (tabs < wanted) fields[tabs] = (bo_line_field){at, (size_t)(tab - at)};
-    if (tabs + 1 == wanted) {
+        if (tabs < field_count) fields[tabs] = (bo_line_field){at, (size_t)(tab - at)};
+    if (tabs + 1 == field_count) {
         fields[tabs] = (bo_line_field){at, (size_t)(end - at)};
         return BO_OK;
     }
@@ -187,13 +187,13 @@ static bo_status split_fields(bo_context *context, const char *where, const bo_c
 static bo_status parse_line(bo_context *context, bo_lines *lines, const bo_columns *columns, bool closed,
                             const char *where, const bo_line_field *line, bo_line *out)
 {
-    bo_line_field fields[1 + BO_MOST_SIDES] = {{0}};
-    const size_t labels = columns->labeled ? 1 : 0, wanted = labels + columns->sides;
+    bo_line_field fields[1 + BO_MAX_SIDES] = {{0}};
+    const size_t labels = columns->labeled ? 1 : 0, field_count = labels + columns->sides;
     BO_TRY(check_bytes(context, where, line));
-    BO_TRY(split_fields(context, where, columns, line, wanted, fields));
-    for (size_t i = 0; i < wanted; ++i) {
-        if (!bo_utf8_blank(fields[i].text, fields[i].bytes)) continue;
-        if (!lines->empty || wanted > 1)
+    BO_TRY(split_fields(context, where, columns, line, field_count, fields));
+    for (size_t i = 0; i < field_count; ++i) {
+        if (!bo_utf8_is_space_only(fields[i].text, fields[i].bytes)) continue;
+        if (!lines->empty || field_count > 1)
             return bo_fail(context, BO_FORMAT, "%s: the %s is empty", where,
                            i < labels ? "label" : columns->names[i - labels]);
         fields[i].bytes = 0;
@@ -214,7 +214,7 @@ static bool line_holds(const bo_lines *lines, const bo_line *line)
         const char *text = line->text[side];
         const size_t bytes = line->bytes[side];
         if (bytes == 0 ? !lines->empty : bo_utf8_valid(text, bytes) < bytes || memchr(text, 0, bytes)) return false;
-        if (!lines->empty && bo_utf8_blank(text, bytes)) return false;
+        if (!lines->empty && bo_utf8_is_space_only(text, bytes)) return false;
     }
     return line->label >= -1 && (line->label < 0 || (size_t)line->label < lines->classes.count);
 }
@@ -251,7 +251,7 @@ static bo_line_field body_of(const bo_lines *lines, const bo_mapping *mapping)
 
 bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_texts_kind kind, bool closed)
 {
-    enum { LINES_A_WORD = 4096 };
+    enum { LINES_PER_REPORT = 4096 };
     const bo_columns *columns = &columns_of[kind];
     const bo_line_field body = body_of(lines, &lines->mappings[file]);
     const char *begin = body.text, *end = begin + body.bytes;
@@ -267,7 +267,7 @@ bo_status bo_lines_read(bo_context *context, bo_lines *lines, size_t file, bo_te
         bo_line found = {.label = -1, .file = file, .number = number};
         BO_TRY(parse_line(context, lines, columns, closed, where, &line, &found));
         BO_TRY(add(context, lines, found));
-        if (number % LINES_A_WORD == 0)
+        if (number % LINES_PER_REPORT == 0)
             BO_TRY(bo_progress(context, "reading lines", (double)(stop - begin), (double)(end - begin)));
     }
     return BO_OK;

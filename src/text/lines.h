@@ -7,12 +7,13 @@
 #include "../io/categories.h"
 #include <bochner/text.h>
 
-enum { BO_MOST_SIDES = 2 };
+enum { BO_MAX_SIDES = 2 };
 
-/* A line that is an example. Invariant: its texts are UTF-8 without NUL and not blank (but see `empty` below). */
+/* A line that is an example. Invariant: its texts are UTF-8 without NUL and not only white space (but see `empty`
+ * below). */
 typedef struct bo_line {
-    const char *text[BO_MOST_SIDES]; /* in the memory of its file; not terminated */
-    size_t bytes[BO_MOST_SIDES];
+    const char *text[BO_MAX_SIDES]; /* in the memory of its file; not terminated */
+    size_t bytes[BO_MAX_SIDES];
     int32_t label; /* index into `classes`; -1: the kind has no labels */
     size_t file, number;
 } bo_line;
@@ -23,7 +24,7 @@ typedef struct bo_lines {
     size_t file_count;
     size_t sides;  /* texts per line */
     size_t before; /* lines of the same input before the first one */
-    bool empty;    /* for ALONE: blank lines are empty texts */
+    bool empty;    /* for ALONE: empty lines are empty texts */
     bo_line *items;
     size_t count, capacity;
     bo_categories classes;

@@ -12,14 +12,14 @@
 #include "../io/foreign.h"
 #include "../io/tensors.h"
 
-enum { MOST_DEPTH = 32, PATH_BYTES = 4096 };
+enum { MAX_DEPTH = 32, PATH_BYTES = 4096 };
 
 /* ---- shared functions -------------------------------------------------------------------------------------------- */
 
-bool bo_load_flag(const bo_json *object, const char *name, bool otherwise)
+bool bo_load_flag(const bo_json *object, const char *name, bool default_value)
 {
     const bo_json *item = bo_json_member(object, name);
-    return bo_json_is_bool(item) ? bo_json_is(item, BO_JSON_TRUE) : otherwise;
+    return bo_json_is_bool(item) ? bo_json_is(item, BO_JSON_TRUE) : default_value;
 }
 
 const char *bo_load_text(const bo_json *object, const char *name)
@@ -92,8 +92,8 @@ static bo_status hash_part(bo_loading *loading, const bo_json *part)
     return BO_OK;
 }
 
-/* True if the vocabulary is the 256 letters in the order of their bytes and nothing else: the byte tokenizer, as it is
- * saved. */
+/* True if the vocabulary consists of the 256 byte-level symbols in the order of their bytes: the saved byte
+ * tokenizer. */
 static bool is_bytes(const bo_tokenizer *tokenizer)
 {
     bool plain = tokenizer->info.vocab == 256 && tokenizer->byte_level && tokenizer->added_count == 0 &&
@@ -111,7 +111,7 @@ static void find_end(bo_tokenizer *tokenizer)
         tokenizer->info.end = bo_tokenizer_find(tokenizer, names[i]);
 }
 
-/* Truncation and padding are the matter of the caller, who knows the length of a batch. */
+/* Truncation and padding are the responsibility of the caller, which knows the length of a batch. */
 static void note_ignored(const bo_loading *loading, const bo_json *root)
 {
     static const char *const names[] = {"truncation", "padding"};
@@ -147,7 +147,7 @@ static bo_status load_parts(bo_loading *loading, const bo_json *root)
     return BO_OK;
 }
 
-/* A noncharacter that the text does not contain, neither as it is nor escaped. */
+/* A noncharacter that the text does not contain, neither literally nor escaped. */
 static int unused_noncharacter(const char *text, size_t length)
 {
     for (int number = 0; number < NONCHARACTERS; ++number) {
@@ -175,7 +175,7 @@ static bo_status parse_with_nul(bo_context *context, const char *where, const ch
         if (memcmp(copy + i, "\\u0000", 6) == 0) memcpy(copy + i, escaped, 6);
         ++i; /* skips the escaped character, which may be a backslash */
     }
-    const bo_status status = bo_json_parse(context, where, copy, length, MOST_DEPTH, out);
+    const bo_status status = bo_json_parse(context, where, copy, length, MAX_DEPTH, out);
     bo_free(copy);
     return status;
 }
@@ -189,7 +189,7 @@ bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char 
         return bo_input_too_large(context, where, length, false, bo_limits_tokenizer.bytes);
     const int nul = bo_json_has_nul(text, length) ? unused_noncharacter(text, length) : -1;
     BO_TRY(nul >= 0 ? parse_with_nul(context, where, text, length, nul, &root)
-                    : bo_json_parse(context, where, text, length, MOST_DEPTH, &root));
+                    : bo_json_parse(context, where, text, length, MAX_DEPTH, &root));
     bo_tokenizer *tokenizer = bo_alloc(context, 1, sizeof *tokenizer, "a tokenizer");
     bo_loading loading = {context, where, tokenizer, bo_rng_stream("text.tokenizer", 0), nul};
     bo_status status = BO_MEMORY;
@@ -226,7 +226,7 @@ static bo_status load_file(bo_context *context, const char *path, bo_tokenizer *
     if (status == BO_OK)
         status = bo_tokenizer_parse(context, path, text, length, out);
     else
-        status = BO_FORMAT; /* as for all contents that are no tokenizer */
+        status = BO_FORMAT; /* as for all contents that are not a tokenizer */
     bo_free(text);
     return status;
 }
@@ -237,7 +237,7 @@ static bo_status read_json(bo_context *context, const char *path, bo_json **out)
     size_t length;
     *out = NULL;
     BO_TRY(bo_bytes_text(context, path, &bo_limits_config, &text, &length));
-    const bo_status status = bo_json_parse(context, path, text, length, MOST_DEPTH, out);
+    const bo_status status = bo_json_parse(context, path, text, length, MAX_DEPTH, out);
     bo_free(text);
     return status;
 }

@@ -15,10 +15,10 @@ typedef struct bo_loading {
     int nul;
 } bo_loading;
 
-/* The length of a string of the file. Its NULs are put back, so that it may be read only once. */
+/* The length of a string of the file. Its NULs are restored, so that it may be read only once. */
 size_t bo_load_length(const bo_loading *loading, const char *text);
 
-bool bo_load_flag(const bo_json *object, const char *name, bool otherwise);
+bool bo_load_flag(const bo_json *object, const char *name, bool default_value);
 const char *bo_load_text(const bo_json *object, const char *name); /* NULL: no such string */
 /* The type of a part; "" if it has none. */
 const char *bo_load_type(const bo_json *part);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Appends the text to find: that of the token, or its normalized form. */
+/* Appends the text to find: the text of the token, or its normalized form. */
 static bo_status add_text(bo_loading *loading, bo_matcher *matcher, bo_normalizing *work, const bo_added *added,
                           bo_buffer *bytes)
 {

@@ -1,4 +1,4 @@
-/* The decoders of tokenizer.json, and the special tokens that a template puts around a text. */
+/* The decoders of tokenizer.json, and the special tokens that a template adds around a text. */
 #include "load.h"
 
 #include <bochner/base.h>
@@ -9,9 +9,9 @@
 static bo_status add_decoder(bo_loading *loading, bo_decoder step, bo_decoder **out)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    if (tokenizer->decoder_count == BO_MOST_STEPS)
+    if (tokenizer->decoder_count == BO_MAX_STEPS)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: more than %d decoders are not supported", loading->where,
-                       BO_MOST_STEPS);
+                       BO_MAX_STEPS);
     bo_decoder *added = &tokenizer->decoders[tokenizer->decoder_count++]; /* freed with the tokenizer */
     *added = step;
     if (out) *out = added;
@@ -71,10 +71,10 @@ static bo_status load_replace(bo_loading *loading, const bo_json *part)
     return bo_load_pattern(loading, bo_json_member(part, "pattern"), &step->pattern);
 }
 
-static bo_status load_letters(bo_loading *loading, const bo_json *part)
+static bo_status load_byte_level(bo_loading *loading, const bo_json *part)
 {
     (void)part;
-    return add_decoder(loading, (bo_decoder){.kind = BO_DECODE_LETTERS}, NULL);
+    return add_decoder(loading, (bo_decoder){.kind = BO_DECODE_BYTE_LEVEL}, NULL);
 }
 
 static bo_status load_bytes(bo_loading *loading, const bo_json *part)
@@ -95,9 +95,9 @@ bo_status bo_load_decoder(bo_loading *loading, const bo_json *part)
         const char *type;
         bo_load_fn load;
     } loaders[] = {
-        {"ByteLevel", load_letters},   {"ByteFallback", load_bytes}, {"Fuse", load_fuse},
-        {"Metaspace", load_metaspace}, {"Strip", load_strip},        {"Replace", load_replace},
-        {"WordPiece", load_wordpiece}, {"BPEDecoder", load_suffix},
+        {"ByteLevel", load_byte_level}, {"ByteFallback", load_bytes}, {"Fuse", load_fuse},
+        {"Metaspace", load_metaspace},  {"Strip", load_strip},        {"Replace", load_replace},
+        {"WordPiece", load_wordpiece},  {"BPEDecoder", load_suffix},
     };
     const char *type = bo_load_type(part);
     if (!part || bo_json_is(part, BO_JSON_NULL)) return BO_OK;
@@ -111,7 +111,7 @@ bo_status bo_load_decoder(bo_loading *loading, const bo_json *part)
 /* ---- special tokens around a text -------------------------------------------------------------------------------- */
 
 /* Templates have one to three special tokens. Each text is copied with all of them, and each is looked up by name. */
-enum { MOST_FRAME = 64 };
+enum { MAX_FRAME = 64 };
 
 static bo_status frame_add(bo_loading *loading, size_t id, bool before)
 {
@@ -120,10 +120,10 @@ static bo_status frame_add(bo_loading *loading, size_t id, bool before)
     if (id >= tokenizer->info.vocab)
         return bo_fail(loading->context, BO_FORMAT, "%s: the template contains the id %zu; the vocabulary has %zu",
                        loading->where, id, tokenizer->info.vocab);
-    if (count == MOST_FRAME)
+    if (count == MAX_FRAME)
         return bo_fail(loading->context, BO_UNSUPPORTED,
                        "%s: the template adds at least %zu tokens to a text, expected at most %d", loading->where,
-                       count + 1, MOST_FRAME);
+                       count + 1, MAX_FRAME);
     int32_t *larger = bo_realloc(loading->context, tokenizer->frame, count + 1, sizeof *larger, "a template");
     if (!larger) return BO_MEMORY;
     larger[count] = (int32_t)id;
@@ -140,9 +140,9 @@ static bo_status read_template(bo_loading *loading, const bo_json *part)
     bool before = true;
     if (loading->tokenizer->frame)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: two templates are not supported", loading->where);
-    if (bo_json_count(single) > MOST_FRAME + 1) /* the text is one of them */
+    if (bo_json_count(single) > MAX_FRAME + 1) /* the text is one of them */
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: the template has %d items, expected at most %d",
-                       loading->where, bo_json_count(single), MOST_FRAME + 1);
+                       loading->where, bo_json_count(single), MAX_FRAME + 1);
     BO_JSON_EACH(item, single)
     {
         const bo_json *special = bo_json_member(item, "SpecialToken");
@@ -188,7 +188,7 @@ static bo_status read_pair(bo_loading *loading, const bo_json *part)
 bo_status bo_load_frame(bo_loading *loading, const bo_json *part)
 {
     const char *type = bo_load_type(part);
-    /* ByteLevel here concerns offsets only */
+    /* ByteLevel as a post-processor concerns offsets only */
     if (!part || bo_json_is(part, BO_JSON_NULL) || strcmp(type, "ByteLevel") == 0) return BO_OK;
     if (strcmp(type, "Sequence") == 0) return bo_load_sequence(loading, part, "processors", bo_load_frame);
     if (strcmp(type, "TemplateProcessing") == 0) return read_template(loading, part);

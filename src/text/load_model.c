@@ -1,5 +1,5 @@
-/* The model part of tokenizer.json: vocabulary, merges, scores. The file is not trusted: ids must be distinct and
- * not far beyond their number, and a merge must join existing tokens into an existing token. */
+/* The model part of tokenizer.json: vocabulary, merges, scores. The file is not trusted: ids must be distinct and not
+ * far beyond their count, and a merge must join existing tokens into an existing token. */
 #include "load.h"
 #include "cut_points.h"
 #include "unicode.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPARE_IDS = 1 << 16 }; /* ids may have gaps, but may not exceed twice their number by more than this */
+enum { SPARE_IDS = 1 << 16 }; /* ids may have gaps, but must not exceed twice their count by more than this */
 
 void bo_load_hash(bo_loading *loading, const void *bytes, size_t length)
 {
@@ -25,7 +25,7 @@ static bo_status find_type(bo_loading *loading, const bo_json *model)
                                         [BO_MODEL_WORDPIECE] = "WordPiece",
                                         [BO_MODEL_WORDS] = "WordLevel"};
     const char *type = bo_load_type(model);
-    if (!*type && bo_json_member(model, "merges") != NULL) type = "BPE"; /* old files do not tell */
+    if (!*type && bo_json_member(model, "merges") != NULL) type = "BPE"; /* old files do not state the type */
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (strcmp(type, names[i]) == 0) {
             loading->tokenizer->model = (bo_token_model)i;
@@ -34,28 +34,29 @@ static bo_status find_type(bo_loading *loading, const bo_json *model)
     return bo_load_refuse(loading, "a model", model);
 }
 
-/* A text that is put before or after the characters of a word. */
+/* A text before or after the characters of a word. */
 static bo_status load_affix(const bo_loading *loading, const bo_json *model, const char *name, char **out)
 {
-    enum { MOST_AFFIX = 64 };
+    enum { MAX_AFFIX = 64 };
     const char *affix = bo_load_text(model, name);
     if (!affix || !*affix) return BO_OK;
-    if (strlen(affix) > MOST_AFFIX)
+    if (strlen(affix) > MAX_AFFIX)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: the %s has %zu bytes, expected at most %d",
-                       loading->where, name, strlen(affix), MOST_AFFIX);
+                       loading->where, name, strlen(affix), MAX_AFFIX);
     *out = bo_strdup(loading->context, affix);
     return *out ? BO_OK : BO_MEMORY;
 }
 
-/* If ByteLevel is the last pre-tokenizer, symbols are looked up by byte, and no letters are made. */
+/* If ByteLevel is the last pre-tokenizer, symbols are looked up by byte, without byte-level symbols. */
 static void choose_byte_level(bo_tokenizer *tokenizer)
 {
-    size_t lettered = 0;
-    for (size_t i = 0; i < tokenizer->splitter_count; ++i) lettered += tokenizer->splitters[i].letters;
+    size_t byte_level_steps = 0;
+    for (size_t i = 0; i < tokenizer->splitter_count; ++i) byte_level_steps += tokenizer->splitters[i].byte_level;
     if (tokenizer->model != BO_MODEL_BPE || tokenizer->byte_fallback || tokenizer->word_prefix ||
-        tokenizer->word_suffix || lettered != 1 || !tokenizer->splitters[tokenizer->splitter_count - 1].letters)
+        tokenizer->word_suffix || byte_level_steps != 1 ||
+        !tokenizer->splitters[tokenizer->splitter_count - 1].byte_level)
         return;
-    tokenizer->splitters[tokenizer->splitter_count - 1].letters = false;
+    tokenizer->splitters[tokenizer->splitter_count - 1].byte_level = false;
     tokenizer->byte_level = true;
 }
 
@@ -74,8 +75,8 @@ static bo_status load_options(bo_loading *loading, const bo_json *model)
     tokenizer->byte_fallback = bo_load_flag(model, "byte_fallback", false);
     tokenizer->fuse_unknown = bo_load_flag(model, "fuse_unk", false);
     tokenizer->ignore_merges = bo_load_flag(model, "ignore_merges", false);
-    tokenizer->most_chars = 100;
-    bo_json_size(bo_json_member(model, "max_input_chars_per_word"), &tokenizer->most_chars);
+    tokenizer->max_chars = 100;
+    bo_json_size(bo_json_member(model, "max_input_chars_per_word"), &tokenizer->max_chars);
     choose_byte_level(tokenizer);
     return BO_OK;
 }
@@ -87,12 +88,12 @@ static bo_status bad_id(const bo_loading *loading, const char *token, const char
     return bo_fail(loading->context, BO_FORMAT, "%s: the id of the token \"%.80s\" %s", loading->where, token, why);
 }
 
-static bo_status check_id(const bo_loading *loading, const char *token, const bo_json *item, size_t most, size_t *id)
+static bo_status check_id(const bo_loading *loading, const char *token, const bo_json *item, size_t max_ids, size_t *id)
 {
     if (!bo_json_size(item, id)) return bad_id(loading, token, "is not a whole number");
-    if (*id >= most) {
+    if (*id >= max_ids) {
         char why[96];
-        snprintf(why, sizeof why, "is %zu, far beyond the number of tokens, %zu", *id, (most - SPARE_IDS) / 2);
+        snprintf(why, sizeof why, "is %zu, far beyond the number of tokens, %zu", *id, (max_ids - SPARE_IDS) / 2);
         return bad_id(loading, token, why);
     }
     return BO_OK;
@@ -104,7 +105,7 @@ typedef struct bo_name {
     size_t length;
 } bo_name;
 
-/* Names token `id` `text`; the same name may have been set before. */
+/* Sets the text of token `id`; the same text may have been set before. */
 static bo_status name_id(const bo_loading *loading, bo_name *names, size_t id, const char *text)
 {
     const bo_name name = {text, bo_load_length(loading, text)};
@@ -123,7 +124,8 @@ static const char *vocab_text(const bo_json *item, bool pairs)
     return bo_json_is(text, BO_JSON_TEXT) && bo_json_is(text->next, BO_JSON_NUMBER) ? text->text : NULL;
 }
 
-static bo_status name_ids(bo_loading *loading, const bo_json *vocab, const bo_json *added, bo_name *names, size_t most)
+static bo_status name_ids(bo_loading *loading, const bo_json *vocab, const bo_json *added, bo_name *names,
+                          size_t max_ids)
 {
     const bool pairs = loading->tokenizer->model == BO_MODEL_UNIGRAM;
     const bo_json *item;
@@ -135,7 +137,7 @@ static bo_status name_ids(bo_loading *loading, const bo_json *vocab, const bo_js
             return bo_fail(loading->context, BO_FORMAT, "%s: item %zu of the vocabulary is not a token and its score",
                            loading->where, place);
         id = place++;
-        if (!pairs) BO_TRY(check_id(loading, text, item, most, &id));
+        if (!pairs) BO_TRY(check_id(loading, text, item, max_ids, &id));
         if (names[id].text) return bad_id(loading, text, "is also that of another token");
         names[id] = (bo_name){text, bo_load_length(loading, text)};
         loading->tokenizer->in_model[id] = true;
@@ -147,7 +149,7 @@ static bo_status name_ids(bo_loading *loading, const bo_json *vocab, const bo_js
         if (!content)
             return bo_fail(loading->context, BO_FORMAT, "%s: an added token has no \"content\"", loading->where);
         if (!*content) continue;
-        BO_TRY(check_id(loading, content, bo_json_member(item, "id"), most, &id));
+        BO_TRY(check_id(loading, content, bo_json_member(item, "id"), max_ids, &id));
         BO_TRY(name_id(loading, names, id, content));
         if (id >= vocab_size) vocab_size = id + 1;
     }
@@ -193,11 +195,11 @@ static bool merge_sides(const bo_loading *loading, const bo_json *item, const ch
         length[1] = bo_load_length(loading, side[1]);
         return true;
     }
-    char *blank = bo_json_is(item, BO_JSON_TEXT) ? strchr(item->text, ' ') : NULL;
-    if (!blank || strchr(blank + 1, ' ')) return false;
-    *blank = 0;
+    char *space = bo_json_is(item, BO_JSON_TEXT) ? strchr(item->text, ' ') : NULL;
+    if (!space || strchr(space + 1, ' ')) return false;
+    *space = 0;
     side[0] = item->text;
-    side[1] = blank + 1;
+    side[1] = space + 1;
     length[0] = bo_load_length(loading, side[0]);
     length[1] = bo_load_length(loading, side[1]);
     return true;
@@ -275,11 +277,12 @@ static bo_status find_unknown(bo_loading *loading, const bo_json *model)
 static void find_symbols(bo_tokenizer *tokenizer)
 {
     for (unsigned b = 0; b < 256; ++b) {
-        char name[8], letter[BO_LETTER_BYTES], byte = (char)b;
+        char name[8], symbol[BO_BYTE_LEVEL_SIZE], byte = (char)b;
         snprintf(name, sizeof name, "<0x%02X>", b);
-        tokenizer->byte_ids[b] = tokenizer->byte_level
-                                     ? bo_tokenizer_symbol(tokenizer, letter, bo_letter_write((unsigned char)b, letter))
-                                     : bo_tokenizer_symbol(tokenizer, name, strlen(name));
+        tokenizer->byte_ids[b] =
+            tokenizer->byte_level
+                ? bo_tokenizer_symbol(tokenizer, symbol, bo_byte_level_write((unsigned char)b, symbol))
+                : bo_tokenizer_symbol(tokenizer, name, strlen(name));
         if (b < 128) tokenizer->ascii_ids[b] = bo_tokenizer_symbol(tokenizer, &byte, 1);
     }
 }
@@ -291,7 +294,7 @@ static bo_status load_scores(bo_loading *loading, const bo_json *vocab)
 {
     enum { UNKNOWN_PENALTY = 10 };
     bo_tokenizer *tokenizer = loading->tokenizer;
-    double least = INFINITY;
+    double min_score = INFINITY;
     const bo_json *item;
     size_t id = 0;
     tokenizer->scores = bo_alloc(loading->context, tokenizer->info.vocab, sizeof *tokenizer->scores, "a vocabulary");
@@ -306,10 +309,10 @@ static bo_status load_scores(bo_loading *loading, const bo_json *vocab)
             return bo_fail(loading->context, BO_FORMAT, "%s: the score of token %zu is not finite", loading->where, id);
         bo_trie_add(&tokenizer->scored, text, length, (int32_t)id);
         tokenizer->scores[id++] = score;
-        if (score < least) least = score;
+        if (score < min_score) min_score = score;
         bo_load_hash(loading, &score, sizeof score);
     }
-    tokenizer->unknown_score = least - UNKNOWN_PENALTY;
+    tokenizer->unknown_score = min_score - UNKNOWN_PENALTY;
     return BO_OK;
 }
 
@@ -317,11 +320,11 @@ static bo_status load_scores(bo_loading *loading, const bo_json *vocab)
 
 static bo_status load_vocab(bo_loading *loading, const bo_json *vocab, const bo_json *added)
 {
-    const size_t most = 2 * (size_t)(bo_json_count(vocab) + bo_json_count(added)) + SPARE_IDS;
-    bo_name *names = bo_alloc(loading->context, most, sizeof *names, "a vocabulary");
-    loading->tokenizer->in_model = bo_alloc(loading->context, most, sizeof(bool), "a vocabulary");
+    const size_t max_ids = 2 * (size_t)(bo_json_count(vocab) + bo_json_count(added)) + SPARE_IDS;
+    bo_name *names = bo_alloc(loading->context, max_ids, sizeof *names, "a vocabulary");
+    loading->tokenizer->in_model = bo_alloc(loading->context, max_ids, sizeof(bool), "a vocabulary");
     bo_status status = names && loading->tokenizer->in_model ? BO_OK : BO_MEMORY;
-    if (status == BO_OK) status = name_ids(loading, vocab, added, names, most);
+    if (status == BO_OK) status = name_ids(loading, vocab, added, names, max_ids);
     if (status == BO_OK) status = keep_texts(loading, names);
     bo_free(names);
     return status;

@@ -10,9 +10,9 @@
 static bo_status add_normalizer(bo_loading *loading, bo_text_normalizer step, bo_text_normalizer **out)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    if (tokenizer->normalizer_count == BO_MOST_STEPS)
+    if (tokenizer->normalizer_count == BO_MAX_STEPS)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: more than %d normalizers are not supported",
-                       loading->where, BO_MOST_STEPS);
+                       loading->where, BO_MAX_STEPS);
     bo_text_normalizer *added = &tokenizer->normalizers[tokenizer->normalizer_count++]; /* freed with the tokenizer */
     *added = step;
     if (out) *out = added;
@@ -66,7 +66,7 @@ static bo_status load_charsmap(bo_loading *loading, const bo_json *part)
 
 enum { NFC = UTF8PROC_STABLE | UTF8PROC_COMPOSE, NFD = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE };
 
-/* The steps of BERT: cleaned text, blanks around ideographs, no accents, lower case. */
+/* The steps of BERT: cleaned text, spaces around ideographs, no accents, lower case. */
 static bo_status load_bert(bo_loading *loading, const bo_json *part)
 {
     const bool lower = bo_load_flag(part, "lowercase", true);
@@ -78,10 +78,10 @@ static bo_status load_bert(bo_loading *loading, const bo_json *part)
         {.kind = BO_NORMALIZE_LOWERCASE},
     };
     const bool accents = bo_load_flag(part, "strip_accents", lower);
-    const bool wanted[] = {bo_load_flag(part, "clean_text", true), bo_load_flag(part, "handle_chinese_chars", true),
-                           accents, accents, lower};
+    const bool requested[] = {bo_load_flag(part, "clean_text", true), bo_load_flag(part, "handle_chinese_chars", true),
+                              accents, accents, lower};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
-        if (wanted[i]) BO_TRY(add_normalizer(loading, steps[i], NULL));
+        if (requested[i]) BO_TRY(add_normalizer(loading, steps[i], NULL));
     return BO_OK;
 }
 
@@ -97,7 +97,7 @@ static const struct {
     {"Lowercase", {.kind = BO_NORMALIZE_LOWERCASE}},
     {"StripAccents", {.kind = BO_NORMALIZE_WITHOUT, .set = BO_CHARS_MARK}},
     {"Nmt", {.kind = BO_NORMALIZE_NMT}},
-    {"ByteLevel", {.kind = BO_NORMALIZE_LETTERS}},
+    {"ByteLevel", {.kind = BO_NORMALIZE_BYTE_LEVEL}},
 };
 
 bo_status bo_load_normalizer(bo_loading *loading, const bo_json *part)
@@ -126,16 +126,17 @@ bo_status bo_load_normalizer(bo_loading *loading, const bo_json *part)
 static bo_status add_splitter(bo_loading *loading, bo_splitter step, bo_splitter **out)
 {
     bo_tokenizer *tokenizer = loading->tokenizer;
-    if (tokenizer->splitter_count == BO_MOST_STEPS)
+    if (tokenizer->splitter_count == BO_MAX_STEPS)
         return bo_fail(loading->context, BO_UNSUPPORTED, "%s: more than %d pre-tokenizers are not supported",
-                       loading->where, BO_MOST_STEPS);
+                       loading->where, BO_MAX_STEPS);
     bo_splitter *added = &tokenizer->splitters[tokenizer->splitter_count++]; /* freed with the tokenizer */
     *added = step;
     if (out) *out = added;
     return BO_OK;
 }
 
-static bo_status read_behavior(const bo_loading *loading, const bo_json *part, const char *otherwise, bo_behavior *out)
+static bo_status read_behavior(const bo_loading *loading, const bo_json *part, const char *default_value,
+                               bo_behavior *out)
 {
     static const char *const names[] = {
         [BO_SPLIT_REMOVED] = "Removed",
@@ -145,7 +146,7 @@ static bo_status read_behavior(const bo_loading *loading, const bo_json *part, c
         [BO_SPLIT_CONTIGUOUS] = "Contiguous",
     };
     const char *behavior = bo_load_text(part, "behavior");
-    if (!behavior) behavior = otherwise;
+    if (!behavior) behavior = default_value;
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (strcmp(behavior, names[i]) == 0) {
             *out = (bo_behavior)i;
@@ -158,7 +159,8 @@ static bo_status read_behavior(const bo_loading *loading, const bo_json *part, c
 static bo_status load_byte_level(bo_loading *loading, const bo_json *part)
 {
     bo_splitter *step = NULL;
-    BO_TRY(add_splitter(loading, (bo_splitter){.prefix = " ", .behavior = BO_SPLIT_ISOLATED, .letters = true}, &step));
+    BO_TRY(
+        add_splitter(loading, (bo_splitter){.prefix = " ", .behavior = BO_SPLIT_ISOLATED, .byte_level = true}, &step));
     if (bo_load_flag(part, "add_prefix_space", true)) step->prefixing = BO_PREFIX_ALWAYS;
     if (!bo_load_flag(part, "use_regex", true)) return BO_OK;
     step->cut = BO_CUT_PATTERN;
@@ -192,19 +194,19 @@ static bo_status read_prefixing(const bo_loading *loading, const bo_json *part, 
 
 static bo_status load_metaspace(bo_loading *loading, const bo_json *part)
 {
-    const char *blank = bo_load_text(part, "replacement");
+    const char *replacement = bo_load_text(part, "replacement");
     bo_splitter *step = NULL;
     BO_TRY(add_splitter(loading, (bo_splitter){.behavior = BO_SPLIT_MERGED_WITH_NEXT}, &step));
-    if (!blank || !*blank || bo_utf8_length(blank, strlen(blank)) != strlen(blank))
+    if (!replacement || !*replacement || bo_utf8_length(replacement, strlen(replacement)) != strlen(replacement))
         return bo_fail(loading->context, BO_FORMAT, "%s: a Metaspace has no character for \"replacement\"",
                        loading->where);
-    strcpy(step->blank, blank);
-    strcpy(step->prefix, blank);
+    strcpy(step->replacement, replacement);
+    strcpy(step->prefix, replacement);
     BO_TRY(read_prefixing(loading, part, &step->prefixing));
     if (step->prefixing == BO_PREFIX_FIRST) loading->tokenizer->leads = true;
     if (!bo_load_flag(part, "split", true)) return BO_OK;
     step->cut = BO_CUT_PATTERN;
-    return bo_pattern_string(loading->context, blank, strlen(blank), &step->pattern);
+    return bo_pattern_string(loading->context, replacement, strlen(replacement), &step->pattern);
 }
 
 static bo_status load_digits(bo_loading *loading, const bo_json *part)
@@ -221,7 +223,7 @@ static bo_status load_punctuation(bo_loading *loading, const bo_json *part)
     return read_behavior(loading, part, "Isolated", &step->behavior);
 }
 
-/* Words and other signs, without the white space between them. The characters of words are those of Rust. */
+/* Words and other symbols, without the white space between them. The characters of words are defined as in Rust. */
 static bo_status load_whitespace(bo_loading *loading, const bo_json *part)
 {
     bo_splitter *step = NULL;

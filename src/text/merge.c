@@ -60,7 +60,7 @@ static uint64_t pop(uint64_t *heap, size_t *count)
 }
 
 /* A merge removes one entry from the heap and adds at most two, so 2 x count entries suffice. */
-static bo_status make_room(bo_context *context, bo_merging *word)
+static bo_status reserve(bo_context *context, bo_merging *word)
 {
     if (word->heap_capacity >= 2 * word->count) return BO_OK;
     if (word->count >= UINT32_MAX)
@@ -121,7 +121,7 @@ bo_status bo_merge_symbols(bo_encoder *encoder)
         merge_short(encoder);
         return BO_OK;
     }
-    BO_TRY(make_room(encoder->context, word));
+    BO_TRY(reserve(encoder->context, word));
     merge_long(encoder);
     return BO_OK;
 }

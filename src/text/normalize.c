@@ -16,7 +16,7 @@ static bo_status map_form(bo_context *context, int form, const char *text, size_
     const utf8proc_option_t options = (utf8proc_option_t)form;
     utf8proc_ssize_t bytes =
         utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, points, FEW, options);
-    if (bytes >= 0 && bytes <= FEW) { /* the usual case needs no allocation */
+    if (bytes >= 0 && bytes <= FEW) { /* the common case needs no allocation */
         bytes = utf8proc_reencode(points, bytes, options);
         if (bytes >= 0) return bo_buffer_append(context, to, (const char *)points, (size_t)bytes);
     }
@@ -40,7 +40,8 @@ static size_t ascii_bytes(const char *text, size_t length)
     return at;
 }
 
-/* Bytes of the stretch that starts with at most one ASCII character, has no other one, and no inert character. */
+/* The length of the section that starts with at most one ASCII character and contains no other ASCII or inert
+ * character. */
 static size_t stretch_bytes(const char *text, size_t length)
 {
     size_t at = (unsigned char)*text < 128 ? 1 : 0;
@@ -53,7 +54,7 @@ static size_t stretch_bytes(const char *text, size_t length)
 }
 
 /* Composes or decomposes. No form changes ASCII, and ASCII characters are not joined to what precedes them, so that the
- * text may be divided before each of them. The same holds of inert characters. */
+ * text may be divided before each of them. This is also true for inert characters. */
 static bo_status change_form(bo_context *context, int form, const char *text, size_t length, bo_buffer *to)
 {
     for (size_t at = 0; at < length;) {
@@ -77,7 +78,7 @@ static bo_status change_form(bo_context *context, int form, const char *text, si
 static bo_status apply_form(bo_context *context, int form, const char *text, size_t length, bo_buffer *to, size_t *lead)
 {
     if (*lead > 0 &&
-        ascii_bytes(text, length) < length) { /* what the first characters become, and the first character */
+        ascii_bytes(text, length) < length) { /* the result of the first characters, and the first character */
         BO_TRY(change_form(context, form, text, *lead, to));
         *lead = to->length;
         to->length = 0;
@@ -90,7 +91,7 @@ static bo_status apply_form(bo_context *context, int form, const char *text, siz
 
 /* ---- character by character -------------------------------------------------------------------------------------- */
 
-enum { MOST_MAPPED = 16 }; /* bytes that a character may become */
+enum { MAX_MAPPED = 16 }; /* maximum bytes of the result of a character */
 
 static size_t copy_character(const char *text, size_t bytes, char *out)
 {
@@ -110,7 +111,7 @@ static size_t lower(uint32_t point, char *out)
     return (size_t)utf8proc_encode_char((utf8proc_int32_t)small, (utf8proc_uint8_t *)out);
 }
 
-/* The rules of SentencePiece's nmt: control characters are removed, other separators become blanks. */
+/* The rules of SentencePiece's nmt: control characters are removed, other separators become spaces. */
 static size_t nmt(const char *text, size_t bytes, uint32_t point, char *out)
 {
     if ((point >= 1 && point <= 8) || point == 0x0B || (point >= 0x0E && point <= 0x1F) || point == 0x7F ||
@@ -146,10 +147,10 @@ static size_t set_apart(const char *text, size_t bytes, uint32_t point, char *ou
     return bytes + 2;
 }
 
-static size_t write_letters(const char *text, size_t bytes, char *out)
+static size_t write_byte_level(const char *text, size_t bytes, char *out)
 {
     size_t count = 0;
-    for (size_t i = 0; i < bytes; ++i) count += bo_letter_write((unsigned char)text[i], out + count);
+    for (size_t i = 0; i < bytes; ++i) count += bo_byte_level_write((unsigned char)text[i], out + count);
     return count;
 }
 
@@ -167,8 +168,8 @@ static size_t map_character(const bo_text_normalizer *step, const char *text, si
         return clean(text, bytes, point, out);
     case BO_NORMALIZE_IDEOGRAPHS:
         return set_apart(text, bytes, point, out);
-    case BO_NORMALIZE_LETTERS:
-        return write_letters(text, bytes, out);
+    case BO_NORMALIZE_BYTE_LEVEL:
+        return write_byte_level(text, bytes, out);
     default:
         return copy_character(text, bytes, out);
     }
@@ -180,7 +181,7 @@ static bo_status map_characters(bo_context *context, const bo_text_normalizer *s
     const size_t old_lead = *lead;
     *lead = 0;
     for (size_t at = 0, bytes; at < length; at += bytes) {
-        BO_TRY(bo_buffer_reserve(context, to, MOST_MAPPED));
+        BO_TRY(bo_buffer_reserve(context, to, MAX_MAPPED));
         char *out = to->bytes + to->length;
         size_t written;
         bytes = bo_utf8_length(text + at, length - at);
@@ -188,8 +189,8 @@ static bo_status map_characters(bo_context *context, const bo_text_normalizer *s
             written = map_character(step, text + at, bytes, out);
         } else { /* not UTF-8 */
             bytes = 1;
-            written = step->kind == BO_NORMALIZE_LETTERS ? write_letters(text + at, 1, out)
-                                                         : copy_character(text + at, 1, out);
+            written = step->kind == BO_NORMALIZE_BYTE_LEVEL ? write_byte_level(text + at, 1, out)
+                                                            : copy_character(text + at, 1, out);
         }
         to->length += written;
         if (at < old_lead) *lead += written;
@@ -222,18 +223,18 @@ static bo_status prepend(bo_context *context, const bo_text_normalizer *step, co
     return bo_buffer_append(context, to, text, length);
 }
 
-/* All steps together make at most this many bytes of each byte. */
-enum { MOST_GROWTH = 256, SPARE_BYTES = 1 << 20 };
+/* All steps together produce at most this many bytes per byte. */
+enum { MAX_GROWTH = 256, SPARE_BYTES = 1 << 20 };
 
 static bo_status apply(bo_context *context, const bo_text_normalizer *step, bo_matcher *matcher, bo_normalizing *work,
-                       const char *text, size_t length, size_t most, bo_buffer *to, size_t *lead)
+                       const char *text, size_t length, size_t max_bytes, bo_buffer *to, size_t *lead)
 {
     switch (step->kind) {
     case BO_NORMALIZE_PREPEND:
         if (work->preceded) return bo_buffer_append(context, to, text, length);
         return prepend(context, step, text, length, to, lead);
     case BO_NORMALIZE_REPLACE: {
-        const bo_replacement replacement = {&step->pattern, step->content, matcher, &work->copy, most};
+        const bo_replacement replacement = {&step->pattern, step->content, matcher, &work->copy, max_bytes};
         return bo_pattern_replace(context, &replacement, text, length, to, lead);
     }
     case BO_NORMALIZE_FORM:
@@ -241,7 +242,7 @@ static bo_status apply(bo_context *context, const bo_text_normalizer *step, bo_m
     case BO_NORMALIZE_STRIP:
         return strip(context, step, work, text, length, to, lead);
     case BO_NORMALIZE_CHARSMAP:
-        return bo_charsmap_apply(context, &step->charsmap, text, length, most, to, lead);
+        return bo_charsmap_apply(context, &step->charsmap, text, length, max_bytes, to, lead);
     default:
         return map_characters(context, step, text, length, to, lead);
     }
@@ -251,7 +252,7 @@ bo_status bo_normalize_text(bo_context *context, const bo_tokenizer *tokenizer, 
                             bo_normalizing *work, const char *text, size_t length, const char **out, size_t *out_length,
                             size_t *lead)
 {
-    const size_t most = MOST_GROWTH * length + SPARE_BYTES;
+    const size_t max_bytes = MAX_GROWTH * length + SPARE_BYTES;
     size_t next = 0;
     *out = text;
     *out_length = length;
@@ -260,7 +261,7 @@ bo_status bo_normalize_text(bo_context *context, const bo_tokenizer *tokenizer, 
         bo_buffer *to = &work->texts[next];
         if (step->kind == BO_NORMALIZE_FORM && ascii_bytes(*out, *out_length) == *out_length) continue;
         to->length = 0;
-        BO_TRY(apply(context, step, matcher, work, *out, *out_length, most, to, lead));
+        BO_TRY(apply(context, step, matcher, work, *out, *out_length, max_bytes, to, lead));
         *out = to->length ? to->bytes : "";
         *out_length = to->length;
         next = !next;

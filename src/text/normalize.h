@@ -4,7 +4,7 @@
 
 #include "tokenizer.h"
 
-/* Work memory; one per thread. */
+/* Workspace; one per thread. */
 typedef struct bo_normalizing {
     bo_buffer texts[2], copy;
     bool preceded,
@@ -12,8 +12,8 @@ typedef struct bo_normalizing {
 } bo_normalizing;
 
 /* *out is the text itself if nothing changes; otherwise it is in `work` until the next call. Bytes that are not UTF-8
- * are kept. *lead is the number of bytes at the start that come from the first character of the input: in the text
- * before, in *out after. */
+ * are kept. *lead is the number of bytes at the start that come from the first character of the input: first in the
+ * text, then in *out. */
 bo_status bo_normalize_text(bo_context *context, const bo_tokenizer *tokenizer, bo_matcher *matcher,
                             bo_normalizing *work, const char *text, size_t length, const char **out, size_t *out_length,
                             size_t *lead);

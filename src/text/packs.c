@@ -8,11 +8,11 @@
 #include "../base/rng.h"
 #include "packs.h"
 
-enum { MOST_OPEN = 64 };
+enum { MAX_OPEN = 64 };
 
 typedef struct bo_open_pack {
     size_t number, examples;
-    size_t room[2];
+    size_t remaining[2];
 } bo_open_pack;
 
 struct bo_packs {
@@ -29,25 +29,25 @@ struct bo_packs {
     uint64_t *firsts;
     size_t epochs, capacity;
 
-    /* Work memory: examples in their order, and the pack of each. */
+    /* Workspace: examples in their order, and the pack of each. */
     size_t *order, *numbers;
-    bo_open_pack open[MOST_OPEN];
+    bo_open_pack open[MAX_OPEN];
     size_t open_count;
 };
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* The fullest open pack that has space for both sides; with `need` {0, 0} the fullest of all. NULL: none. */
+/* The fullest open pack into which both sides fit; with `need` {0, 0} the fullest pack. NULL: none. */
 static bo_open_pack *fullest(bo_packs *packs, const size_t need[2])
 {
     bo_open_pack *best = NULL;
-    size_t least = SIZE_MAX;
+    size_t min_remaining = SIZE_MAX;
     for (size_t i = 0; i < packs->open_count; ++i) {
         bo_open_pack *open = &packs->open[i];
-        const size_t room = open->room[0] + open->room[1];
-        if (room >= least || open->room[0] < need[0] || open->room[1] < need[1]) continue;
+        const size_t remaining = open->remaining[0] + open->remaining[1];
+        if (remaining >= min_remaining || open->remaining[0] < need[0] || open->remaining[1] < need[1]) continue;
         best = open;
-        least = room;
+        min_remaining = remaining;
     }
     return best;
 }
@@ -59,9 +59,9 @@ static void close_pack(bo_packs *packs, bo_open_pack *pack)
 
 static bo_open_pack *open_pack(bo_packs *packs)
 {
-    if (packs->open_count == MOST_OPEN) close_pack(packs, fullest(packs, (const size_t[2]){0, 0}));
+    if (packs->open_count == MAX_OPEN) close_pack(packs, fullest(packs, (const size_t[2]){0, 0}));
     bo_open_pack *pack = &packs->open[packs->open_count++];
-    *pack = (bo_open_pack){.number = packs->packs++, .room = {packs->desc.rows, packs->desc.target_rows}};
+    *pack = (bo_open_pack){.number = packs->packs++, .remaining = {packs->desc.rows, packs->desc.target_rows}};
     return pack;
 }
 
@@ -71,8 +71,8 @@ static void lay(bo_packs *packs, size_t place)
     bo_open_pack *chosen = fullest(packs, need);
     if (!chosen) chosen = open_pack(packs);
     packs->numbers[place] = chosen->number;
-    for (int side = 0; side < 2; ++side) chosen->room[side] -= need[side];
-    const bool full = ++chosen->examples == packs->desc.most || chosen->room[0] == 0;
+    for (int side = 0; side < 2; ++side) chosen->remaining[side] -= need[side];
+    const bool full = ++chosen->examples == packs->desc.max_examples || chosen->remaining[0] == 0;
     if (full) close_pack(packs, chosen);
 }
 
@@ -142,12 +142,12 @@ static bo_status check(bo_context *context, const bo_packs_desc *desc)
 {
     BO_TRY(bo_check_reserved(context, "bo_packs_desc", desc->reserved));
     const bool pair = bo_texts_get_kind(desc->texts) == BO_TEXTS_PAIR;
-    if (desc->rows == 0 || (desc->target_rows == 0) == pair || desc->most == 0 || desc->batch == 0)
+    if (desc->rows == 0 || (desc->target_rows == 0) == pair || desc->max_examples == 0 || desc->batch == 0)
         return bo_fail(
             context, BO_INVALID,
             "packs: %zu and %zu rows, at most %zu examples, %zu packs per step: expected at least 1 each (target rows "
             "for pairs only)",
-            desc->rows, desc->target_rows, desc->most, desc->batch);
+            desc->rows, desc->target_rows, desc->max_examples, desc->batch);
     return BO_OK;
 }
 
@@ -255,7 +255,7 @@ bo_status bo_packs_get(bo_context *context, bo_packs *packs, uint64_t step, size
 
 /* ---- a pack in host memory --------------------------------------------------------------------------------------- */
 
-enum { REST = 64 }; /* tokens per sequence of padding, if there is space for that many */
+enum { REST = 64 }; /* tokens per padding sequence, if the capacity allows it */
 
 static bool is_pair(const bo_texts *texts)
 {
@@ -286,21 +286,21 @@ static bo_status create(bo_context *context, const bo_texts *texts, const size_t
 {
     const bool pair = is_pair(texts);
     const size_t main_rows = pair ? rows[1] : rows[0];
-    packed->max_sequences = packed->most * (pair ? 1 : bo_texts_sides(texts)) + 1;
+    packed->max_sequences = packed->max_examples * (pair ? 1 : bo_texts_sides(texts)) + 1;
     BO_TRY(create_stream(context, main_rows, packed->max_sequences, &packed->stream));
     if (pair) BO_TRY(create_stream(context, rows[0], packed->max_sequences, &packed->source));
     if (pair) packed->targets = bo_alloc(context, main_rows, sizeof *packed->targets, "a pack");
-    packed->labels = bo_alloc(context, packed->most, sizeof *packed->labels, "a pack");
+    packed->labels = bo_alloc(context, packed->max_examples, sizeof *packed->labels, "a pack");
     return packed->labels && (packed->targets || !pair) ? BO_OK : BO_MEMORY;
 }
 
-bo_status bo_text_pack_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t most,
+bo_status bo_text_pack_create(bo_context *context, const bo_texts *texts, const size_t rows[2], size_t max_examples,
                               int32_t begin, bo_text_pack **out)
 {
     *out = NULL;
     bo_text_pack *packed = bo_alloc(context, 1, sizeof *packed, "a pack");
     if (!packed) return BO_MEMORY;
-    packed->most = most;
+    packed->max_examples = max_examples;
     packed->begin = begin;
     bo_status status = create(context, texts, rows, packed);
     if (status == BO_OK) status = bo_text_pack_fill(context, packed, texts, NULL, 0);
@@ -371,11 +371,11 @@ static void add_rest(bo_filling *filling, size_t pieces)
 }
 
 /* Fills the rest of both streams with the same number of padding sequences. */
-static void add_rests(bo_filling *stream, bo_filling *source, size_t most)
+static void add_rests(bo_filling *stream, bo_filling *source, size_t max_sequences)
 {
-    const size_t rests[2] = {rest_of(stream), rest_of(source)}, room = most - stream->sequences;
-    const size_t wanted = (rests[0] > rests[1] ? rests[0] : rests[1]) / REST + 1,
-                 pieces = wanted < room ? wanted : room;
+    const size_t rests[2] = {rest_of(stream), rest_of(source)}, available = max_sequences - stream->sequences;
+    const size_t needed = (rests[0] > rests[1] ? rests[0] : rests[1]) / REST + 1,
+                 pieces = needed < available ? needed : available;
     add_rest(stream, pieces);
     if (source->stream->rows > 0) add_rest(source, pieces);
 }
@@ -388,10 +388,10 @@ static bo_status check_fit(bo_context *context, const bo_text_pack *packed, cons
     for (size_t i = 0; i < count; ++i)
         for (size_t side = 0; side < bo_texts_sides(texts); ++side)
             need[pair && side == 0] += bo_text_at(texts, examples[i], side).count;
-    if (count <= packed->most && need[0] <= packed->stream.rows && need[1] <= packed->source.rows) return BO_OK;
+    if (count <= packed->max_examples && need[0] <= packed->stream.rows && need[1] <= packed->source.rows) return BO_OK;
     return bo_fail(context, BO_INVALID,
                    "a pack for %zu examples in %zu rows (sources: %zu) cannot hold %zu of %zu tokens (sources: %zu)",
-                   packed->most, packed->stream.rows, packed->source.rows, count, need[0], need[1]);
+                   packed->max_examples, packed->stream.rows, packed->source.rows, count, need[0], need[1]);
 }
 
 static bool lengths_hold(const bo_packed_stream *stream, size_t sequences)
@@ -417,7 +417,7 @@ bo_status bo_text_pack_fill(bo_context *context, bo_text_pack *packed, const bo_
                 add_text(&stream, bo_text_at(texts, example, side));
         }
     }
-    for (size_t i = count; i < packed->most; ++i) packed->labels[i] = -1;
+    for (size_t i = count; i < packed->max_examples; ++i) packed->labels[i] = -1;
     for (size_t i = stream.row; packed->targets && i < packed->stream.rows; ++i) packed->targets[i] = -1;
     packed->examples = count;
     packed->texts = stream.sequences;

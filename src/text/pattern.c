@@ -7,18 +7,18 @@
 #include <pcre2.h>
 #include <string.h>
 
-/* Contractions, words, numbers and other symbols, each with one preceding blank; then white space except the blank that
+/* Contractions, words, numbers and other symbols, each with one preceding space; then white space except the space that
  * belongs to the next word. */
 const char *const bo_gpt2_pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 enum {
-    MOST_EXPRESSION = 1 << 16,
-    MOST_STEPS = 200000, /* backtracking limit per match, of which long texts may use more: */
+    MAX_EXPRESSION = 1 << 16,
+    MAX_STEPS = 200000, /* backtracking limit per match; longer texts have a higher limit: */
     STEPS_PER_BYTE = 64,
-    MOST_HEAP = 1 << 16, /* KiB, without a JIT compiler for this CPU */
+    MAX_HEAP = 1 << 16, /* KiB, without a JIT compiler for this CPU */
     STACK_FIRST = 1 << 15,
-    STACK_MOST = 1 << 20
+    STACK_MAX = 1 << 20
 };
 
 /* Line anchors match at every line, and lines end with a line feed, as in Oniguruma. */
@@ -40,18 +40,18 @@ static bo_status compile(bo_context *context, const char *where, const char *exp
     PCRE2_SIZE at = 0;
     bo_buffer translated = {0};
     const size_t length = strlen(expression);
-    if (length > MOST_EXPRESSION)
+    if (length > MAX_EXPRESSION)
         return bo_fail(context, BO_INVALID, "%s: the regular expression has %zu bytes; expected at most %d", where,
-                       length, MOST_EXPRESSION);
+                       length, MAX_EXPRESSION);
     const bo_status status = bo_expression_translate(context, where, expression, &translated);
     if (status == BO_OK) *out = compile_lines(translated.bytes, &error, &at);
     bo_buffer_free(&translated);
     BO_TRY(status);
     if (!*out) {
-        PCRE2_UCHAR words[160] = "";
-        pcre2_get_error_message(error, words, sizeof words);
+        PCRE2_UCHAR message[160] = "";
+        pcre2_get_error_message(error, message, sizeof message);
         return bo_fail(context, BO_INVALID, "%s: the regular expression %.200s is invalid: %s", where, expression,
-                       (const char *)words);
+                       (const char *)message);
     }
     pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without JIT matching is slower but gives the same result */
     return BO_OK;
@@ -88,13 +88,13 @@ void bo_pattern_free(bo_pattern *pattern)
 bo_status bo_matcher_create(bo_context *context, bo_matcher *out)
 {
     pcre2_match_context *limits = pcre2_match_context_create(NULL);
-    pcre2_jit_stack *stack = pcre2_jit_stack_create(STACK_FIRST, STACK_MOST, NULL);
+    pcre2_jit_stack *stack = pcre2_jit_stack_create(STACK_FIRST, STACK_MAX, NULL);
     *out = (bo_matcher){pcre2_match_data_create(1, NULL), limits, stack};
     if (!out->data || !limits) {
         bo_matcher_free(out);
         return bo_fail(context, BO_MEMORY, "out of memory for matching a regular expression");
     }
-    pcre2_set_heap_limit(limits, MOST_HEAP);
+    pcre2_set_heap_limit(limits, MAX_HEAP);
     if (stack) pcre2_jit_stack_assign(limits, NULL, stack);
     return BO_OK;
 }
@@ -113,7 +113,7 @@ static bo_status match(bo_context *context, const bo_pattern *pattern, bo_matche
 {
     *begin = *end = length;
     const size_t steps = length < UINT32_MAX / STEPS_PER_BYTE ? STEPS_PER_BYTE * length : UINT32_MAX;
-    pcre2_set_match_limit(matcher->limits, steps > MOST_STEPS ? (uint32_t)steps : MOST_STEPS);
+    pcre2_set_match_limit(matcher->limits, steps > MAX_STEPS ? (uint32_t)steps : MAX_STEPS);
     const int status = pcre2_match(pattern->code, (PCRE2_SPTR)text, length, from, options | PCRE2_NO_UTF_CHECK,
                                    matcher->data, matcher->limits);
     *found = status >= 0;
@@ -134,9 +134,9 @@ bo_status bo_pattern_find(bo_context *context, const bo_pattern *pattern, bo_mat
 {
     bool found;
     if (pattern->code) return match(context, pattern, matcher, text, length, from, PCRE2_NOTEMPTY, begin, end, &found);
-    const char *there = pattern->length ? memmem(text + from, length - from, pattern->text, pattern->length) : NULL;
-    *begin = there ? (size_t)(there - text) : length;
-    *end = there ? *begin + pattern->length : length;
+    const char *match_at = pattern->length ? memmem(text + from, length - from, pattern->text, pattern->length) : NULL;
+    *begin = match_at ? (size_t)(match_at - text) : length;
+    *end = match_at ? *begin + pattern->length : length;
     return BO_OK;
 }
 
@@ -159,10 +159,10 @@ static bo_status find_next(bo_context *context, bo_scan *scan, size_t *begin, si
     const bo_pattern *pattern = scan->pattern;
     if (pattern->code)
         return match(context, pattern, scan->matcher, scan->text, scan->length, scan->from, 0, begin, end, found);
-    const char *there = memmem(scan->text + scan->from, scan->length - scan->from, pattern->text, pattern->length);
-    *found = there != NULL;
-    *begin = there ? (size_t)(there - scan->text) : scan->length;
-    *end = there ? *begin + pattern->length : scan->length;
+    const char *match_at = memmem(scan->text + scan->from, scan->length - scan->from, pattern->text, pattern->length);
+    *found = match_at != NULL;
+    *begin = match_at ? (size_t)(match_at - scan->text) : scan->length;
+    *end = match_at ? *begin + pattern->length : scan->length;
     return BO_OK;
 }
 
@@ -177,7 +177,7 @@ bo_status bo_scan_next(bo_context *context, bo_scan *scan, size_t *begin, size_t
             scan->from = scan->last = *end;
             return BO_OK;
         }
-        const size_t rest = scan->length - scan->from; /* an empty match where the last one ended */
+        const size_t rest = scan->length - scan->from; /* an empty match at the end of the previous one */
         scan->from += rest ? bo_utf8_length(scan->text + scan->from, rest) : 1;
     }
     *begin = *end = scan->length;
@@ -191,14 +191,14 @@ bo_status bo_scan_next(bo_context *context, bo_scan *scan, size_t *begin, size_t
 static bo_status append_within(bo_context *context, const bo_replacement *replacement, bo_buffer *to, const char *text,
                                size_t length)
 {
-    if (to->length + length > replacement->most)
-        return bo_fail(context, BO_UNSUPPORTED, "replacing \"%.80s\" gives a text of more than %zu bytes",
-                       replacement->pattern->text, replacement->most);
+    if (to->length + length > replacement->max_bytes)
+        return bo_fail(context, BO_UNSUPPORTED, "replacing \"%.80s\" produces a text of more than %zu bytes",
+                       replacement->pattern->text, replacement->max_bytes);
     return bo_buffer_append(context, to, text, length);
 }
 
-/* Replaces the matches in valid text that begins at `offset` of the whole text. What replaces a match comes from the
- * last character of the match. */
+/* Replaces the matches in valid text that begins at `offset` of the whole text. The source of a replacement is the last
+ * character of the match. */
 static bo_status replace_valid(bo_context *context, const bo_replacement *replacement, const char *text, size_t length,
                                size_t offset, size_t lead, bo_buffer *to, size_t *new_lead)
 {

@@ -1,4 +1,4 @@
-/* A search pattern of a tokenizer: a regular expression (that of Oniguruma, matched by PCRE2) or a fixed string. */
+/* A search pattern of a tokenizer: a regular expression (Oniguruma syntax, matched by PCRE2) or a fixed string. */
 #ifndef BO_TEXT_PATTERN_H
 #define BO_TEXT_PATTERN_H
 
@@ -17,7 +17,7 @@ bo_status bo_pattern_compile(bo_context *context, const char *where, const char 
 bo_status bo_pattern_string(bo_context *context, const char *text, size_t length, bo_pattern *out);
 void bo_pattern_free(bo_pattern *pattern);
 
-/* Work memory for matching; one per thread. */
+/* Workspace for matching; one per thread. */
 typedef struct bo_matcher {
     void *data, *limits, *stack;
 } bo_matcher;
@@ -30,7 +30,8 @@ void bo_matcher_free(bo_matcher *matcher);
 bo_status bo_pattern_find(bo_context *context, const bo_pattern *pattern, bo_matcher *matcher, const char *text,
                           size_t length, size_t from, size_t *begin, size_t *end);
 
-/* All matches in a text of valid UTF-8, one after the other. Matches may be empty, but not where the last one ended. */
+/* All matches in a text of valid UTF-8, one after the other. Matches may be empty, but not at the end of the previous
+ * match. */
 typedef struct bo_scan {
     const bo_pattern *pattern;
     bo_matcher *matcher;
@@ -46,13 +47,13 @@ bo_status bo_scan_next(bo_context *context, bo_scan *scan, size_t *begin, size_t
 
 /* Appends the text with all matches replaced; bytes that are not UTF-8 are copied. `lead` is the number of bytes at the
  * start of the text that come from the first character of the input, before and after (or NULL). BO_UNSUPPORTED: `to`
- * would have more than `most` bytes. */
+ * would have more than `max_bytes` bytes. */
 typedef struct bo_replacement {
     const bo_pattern *pattern;
     const char *content;
     bo_matcher *matcher;
     bo_buffer *copy; /* work memory */
-    size_t most;
+    size_t max_bytes;
 } bo_replacement;
 
 bo_status bo_pattern_replace(bo_context *context, const bo_replacement *replacement, const char *text, size_t length,

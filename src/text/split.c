@@ -18,16 +18,16 @@ typedef struct bo_cutting {
     bool matched; /* it is a match */
 } bo_cutting;
 
-/* The bytes of a part as letters, for the next steps. */
-static bo_status write_letters(bo_encoder *encoder, size_t step, const char **text, size_t *length, size_t *lead)
+/* The bytes of a part as byte-level symbols, for the next steps. */
+static bo_status write_byte_level(bo_encoder *encoder, size_t step, const char **text, size_t *length, size_t *lead)
 {
-    bo_buffer *to = &encoder->letters[step];
+    bo_buffer *to = &encoder->byte_level[step];
     const size_t old_lead = *lead;
     to->length = 0;
-    BO_TRY(bo_buffer_reserve(encoder->context, to, *length * BO_LETTER_BYTES));
+    BO_TRY(bo_buffer_reserve(encoder->context, to, *length * BO_BYTE_LEVEL_SIZE));
     for (size_t i = 0; i < *length; ++i) {
         if (i == old_lead) *lead = to->length;
-        to->length += bo_letter_write((unsigned char)(*text)[i], to->bytes + to->length);
+        to->length += bo_byte_level_write((unsigned char)(*text)[i], to->bytes + to->length);
     }
     if (old_lead >= *length) *lead = to->length;
     *text = to->bytes;
@@ -40,12 +40,12 @@ static bo_status pass_on(bo_cutting *cutting, size_t begin, size_t end)
     if (begin == end) return BO_OK;
     const char *text = cutting->text + begin;
     size_t length = end - begin, lead = begin < cutting->lead ? cutting->lead - begin : 0;
-    if (cutting->encoder->tokenizer->splitters[cutting->step].letters)
-        BO_TRY(write_letters(cutting->encoder, cutting->step, &text, &length, &lead));
+    if (cutting->encoder->tokenizer->splitters[cutting->step].byte_level)
+        BO_TRY(write_byte_level(cutting->encoder, cutting->step, &text, &length, &lead));
     return bo_split_text(cutting->encoder, cutting->step + 1, text, length, lead);
 }
 
-/* Passes the waiting part on; [begin, end) waits in its place. */
+/* Passes the pending part on; [begin, end) becomes the pending part. */
 static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, bool matched)
 {
     bo_status status = pass_on(cutting, cutting->begin, cutting->end);
@@ -56,8 +56,8 @@ static bo_status wait_instead(bo_cutting *cutting, size_t begin, size_t end, boo
     return status;
 }
 
-/* Processes the next stretch of the text: a match, which may be empty, or the text between two matches. */
-static bo_status take(bo_cutting *cutting, bo_behavior behavior, size_t begin, size_t end, bool matched)
+/* Processes the next section of the text: a match, which may be empty, or the text between two matches. */
+static bo_status add_piece(bo_cutting *cutting, bo_behavior behavior, size_t begin, size_t end, bool matched)
 {
     bool joins = false;
     switch (behavior) {
@@ -96,11 +96,11 @@ static bo_status cut_characters(bo_cutting *cutting, const bo_splitter *splitter
     for (size_t at = 0, bytes; at < length; at += bytes) {
         bytes = bo_utf8_length(cutting->text + at, length - at);
         if (!is_match(splitter->cut, bo_utf8_point(cutting->text + at, bytes))) continue;
-        if (begin < at) BO_TRY(take(cutting, splitter->behavior, begin, at, splitter->invert));
-        BO_TRY(take(cutting, splitter->behavior, at, at + bytes, !splitter->invert));
+        if (begin < at) BO_TRY(add_piece(cutting, splitter->behavior, begin, at, splitter->invert));
+        BO_TRY(add_piece(cutting, splitter->behavior, at, at + bytes, !splitter->invert));
         begin = at + bytes;
     }
-    return begin < length ? take(cutting, splitter->behavior, begin, length, splitter->invert) : BO_OK;
+    return begin < length ? add_piece(cutting, splitter->behavior, begin, length, splitter->invert) : BO_OK;
 }
 
 static bo_status cut_matches(bo_cutting *cutting, const bo_splitter *splitter, size_t length)
@@ -112,9 +112,9 @@ static bo_status cut_matches(bo_cutting *cutting, const bo_splitter *splitter, s
     for (size_t at = 0, begin, end;; at = end) {
         bool found;
         BO_TRY(bo_scan_next(encoder->context, &scan, &begin, &end, &found));
-        if (at < begin) BO_TRY(take(cutting, splitter->behavior, at, begin, splitter->invert));
+        if (at < begin) BO_TRY(add_piece(cutting, splitter->behavior, at, begin, splitter->invert));
         if (!found) return BO_OK;
-        BO_TRY(take(cutting, splitter->behavior, begin, end, !splitter->invert));
+        BO_TRY(add_piece(cutting, splitter->behavior, begin, end, !splitter->invert));
     }
 }
 
@@ -143,28 +143,28 @@ static bo_status cut(bo_cutting *cutting, const bo_splitter *splitter, size_t le
     }
 }
 
-/* ---- blanks ------------------------------------------------------------------------------------------------------ */
+/* ---- spaces ------------------------------------------------------------------------------------------------------ */
 
-/* The text with its blanks replaced and a prefix before it. */
+/* The text with its spaces replaced and a prefix before it. */
 static bo_status mark(bo_encoder *encoder, size_t step, const char **text, size_t *length, size_t *lead)
 {
     const bo_splitter *splitter = &encoder->tokenizer->splitters[step];
-    const size_t blank = strlen(splitter->blank), prefix = strlen(splitter->prefix), old_lead = *lead;
-    const bool wanted = splitter->prefixing == BO_PREFIX_ALWAYS || (splitter->prefixing == BO_PREFIX_FIRST && *lead);
+    const size_t replacement = strlen(splitter->replacement), prefix = strlen(splitter->prefix), old_lead = *lead;
+    const bool prefixed = splitter->prefixing == BO_PREFIX_ALWAYS || (splitter->prefixing == BO_PREFIX_FIRST && *lead);
     const bool begins = (*length >= prefix && memcmp(*text, splitter->prefix, prefix) == 0) ||
-                        (blank > 0 && *length > 0 && **text == ' ');
-    if (*length == 0 || (blank == 0 && (!wanted || begins))) return BO_OK;
+                        (replacement > 0 && *length > 0 && **text == ' ');
+    if (*length == 0 || (replacement == 0 && (!prefixed || begins))) return BO_OK;
     bo_buffer *to = &encoder->marked[step];
     to->length = 0;
-    if (wanted && !begins) {
+    if (prefixed && !begins) {
         BO_TRY(bo_buffer_append(encoder->context, to, splitter->prefix, prefix));
         if (old_lead) *lead += prefix;
     }
     for (const char *at = *text, *end = at + *length; at < end;) {
-        const char *found = blank ? memchr(at, ' ', (size_t)(end - at)) : NULL;
+        const char *found = replacement ? memchr(at, ' ', (size_t)(end - at)) : NULL;
         BO_TRY(bo_buffer_append(encoder->context, to, at, (size_t)((found ? found : end) - at)));
-        if (found) BO_TRY(bo_buffer_append(encoder->context, to, splitter->blank, blank));
-        if (found && (size_t)(found - *text) < old_lead) *lead += blank - 1;
+        if (found) BO_TRY(bo_buffer_append(encoder->context, to, splitter->replacement, replacement));
+        if (found && (size_t)(found - *text) < old_lead) *lead += replacement - 1;
         at = found ? found + 1 : end;
     }
     *text = to->bytes;

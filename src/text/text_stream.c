@@ -24,8 +24,8 @@ static size_t unfinished(const char *text, size_t length)
     for (size_t back = 1; back <= 3 && back <= length; back++) {
         const unsigned char byte = (unsigned char)text[length - back];
         if ((byte & 0xc0) == 0x80) continue; /* within a character */
-        const size_t letter = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-        return letter > back ? back : 0;
+        const size_t sequence = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+        return sequence > back ? back : 0;
     }
     return 0;
 }
@@ -33,13 +33,13 @@ static size_t unfinished(const char *text, size_t length)
 /* Bytes at the end that may be the start of a stop text. */
 static size_t beginning(const bo_text_stream *stream, const char *stop)
 {
-    const size_t held = stream->length - stream->ready, whole = strlen(stop);
-    for (size_t count = held < whole ? held : whole - 1; count > 0; count--)
+    const size_t pending = stream->length - stream->ready, whole = strlen(stop);
+    for (size_t count = pending < whole ? pending : whole - 1; count > 0; count--)
         if (memcmp(stream->text + stream->length - count, stop, count) == 0) return count;
     return 0;
 }
 
-/* Finds the stop text that is complete first, and of several the longest, so that the result does not depend on the
+/* Finds the stop text that is complete first, and the longest of several, so that the result does not depend on the
  * pieces. */
 static bool find_stop(const bo_text_stream *stream, size_t *at)
 {
@@ -60,7 +60,7 @@ static bool find_stop(const bo_text_stream *stream, size_t *at)
 bo_status bo_text_stream_add(bo_context *context, bo_text_stream *stream, const char *bytes, size_t count,
                              bool *stopped)
 {
-    size_t end = 0, held;
+    size_t end = 0, pending;
     BO_REQUIRE(context, stream, stopped);
     BO_REQUIRE_IF(context, count > 0, bytes);
     BO_REQUIRE_IF(context, stream->stop_count > 0, stream->stops);
@@ -72,9 +72,9 @@ bo_status bo_text_stream_add(bo_context *context, bo_text_stream *stream, const 
         stream->text[end] = 0;
         return BO_OK;
     }
-    held = unfinished(stream->text + stream->ready, stream->length - stream->ready);
-    for (size_t i = 0; i < stream->stop_count; i++) held = bo_max(held, beginning(stream, stream->stops[i]));
-    stream->ready = stream->length - held;
+    pending = unfinished(stream->text + stream->ready, stream->length - stream->ready);
+    for (size_t i = 0; i < stream->stop_count; i++) pending = bo_max(pending, beginning(stream, stream->stops[i]));
+    stream->ready = stream->length - pending;
     return BO_OK;
 }
 
@@ -95,9 +95,9 @@ void bo_text_stream_end(bo_text_stream *stream)
 size_t bo_text_stream_end_characters(bo_text_stream *stream)
 {
     if (!stream || !stream->text) return 0;
-    const size_t held = unfinished(stream->text + stream->ready, stream->length - stream->ready);
-    stream->ready = stream->length - held;
-    return held;
+    const size_t pending = unfinished(stream->text + stream->ready, stream->length - stream->ready);
+    stream->ready = stream->length - pending;
+    return pending;
 }
 
 void bo_text_stream_free(bo_text_stream *stream)

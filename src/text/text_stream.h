@@ -15,8 +15,8 @@ typedef struct bo_text_stream {
     size_t stop_count;
     char *text;      /* terminated by NUL unless it is NULL; released by bo_text_stream_free */
     size_t length;   /* bytes of the text */
-    size_t ready;    /* leading bytes that will not change; the others are held back */
-    size_t capacity; /* bytes of memory of the text */
+    size_t ready;    /* leading bytes that will not change; the remaining bytes are pending */
+    size_t capacity; /* capacity of the text in bytes */
 } bo_text_stream;
 
 /* Appends bytes. *stopped: the text now ends before a stop text, and all of it is ready. */
@@ -24,10 +24,10 @@ bo_status bo_text_stream_add(bo_context *context, bo_text_stream *stream, const 
                              bool *stopped);
 /* Removes the bytes that are ready, so that a text of any length takes little memory. */
 void bo_text_stream_drop(bo_text_stream *stream);
-/* Makes the bytes that are held back ready, at the end of the text. */
+/* Makes the pending bytes ready, at the end of the text. */
 void bo_text_stream_end(bo_text_stream *stream);
-/* Makes the bytes that are held back ready, except a part of a character at the end, which later tokens may complete.
- * Returns the number of bytes of this part: those from `ready` on. */
+/* Makes the pending bytes ready, except an incomplete character at the end, which later tokens may complete. Returns
+ * the number of its bytes, which start at `ready`. */
 size_t bo_text_stream_end_characters(bo_text_stream *stream);
 /* Releases the text and makes the stream empty. The stop texts stay. */
 void bo_text_stream_free(bo_text_stream *stream);

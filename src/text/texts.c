@@ -15,8 +15,8 @@ struct bo_texts {
     bo_ids ids;
     size_t *starts; /* text count + 1 */
     const char **labels;
-    uint64_t tokens[BO_MOST_SIDES];
-    size_t longest[BO_MOST_SIDES];
+    uint64_t tokens[BO_MAX_SIDES];
+    size_t longest[BO_MAX_SIDES];
     size_t cut;
     bo_texts_info info; /* for bo_texts_describe */
 };
@@ -54,10 +54,10 @@ static const char *text_of(const bo_texts *texts, size_t t, size_t *bytes)
     return line->text[side];
 }
 
-static void tell_where(const bo_texts *texts, size_t t, char *out, size_t room)
+static void describe_line(const bo_texts *texts, size_t t, char *out, size_t size)
 {
     const bo_line *line = &texts->lines.items[t / texts->lines.sides];
-    snprintf(out, room, "%s, line %zu", texts->lines.paths[line->file], line->number);
+    snprintf(out, size, "%s, line %zu", texts->lines.paths[line->file], line->number);
 }
 
 static bool comes_before(const bo_line *a, const bo_line *b)
@@ -79,14 +79,14 @@ static bo_status check_lengths(bo_context *context, const bo_encoding *encoding)
     const bo_texts *texts = encoding->texts;
     char where[4200], more[64] = "";
     if (encoding->refused == 0) return BO_OK;
-    tell_where(texts, encoding->longer, where, sizeof where);
+    describe_line(texts, encoding->longer, where, sizeof where);
     if (encoding->refused > 1) snprintf(more, sizeof more, "; %zu texts are too long", encoding->refused);
     return bo_fail(context, BO_FORMAT, "%s: expected at most %zu tokens, found a %s of %zu%s", where,
                    encoding->desc->longest, bo_side_name(texts->kind, encoding->longer % texts->lines.sides),
                    encoding->longer_tokens, more);
 }
 
-/* Appends the ids of text t, truncated if necessary, and its end. */
+/* Appends the ids of text t, truncated if necessary, and its end token. */
 static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, const int32_t *ids, size_t count)
 {
     bo_texts *texts = encoding->texts;
@@ -94,7 +94,7 @@ static bo_status add_text(bo_context *context, bo_encoding *encoding, size_t t, 
     const size_t side = t % texts->lines.sides;
     char where[4200];
     if (count == 0 && !desc->empty) {
-        tell_where(texts, t, where, sizeof where);
+        describe_line(texts, t, where, sizeof where);
         return bo_fail(context, BO_FORMAT, "%s: the %s has no tokens", where, bo_side_name(texts->kind, side));
     }
     if (desc->longest && count > desc->longest) {
@@ -143,8 +143,8 @@ static bo_status collect_batch(bo_context *context, bo_encoding *encoding, size_
     for (size_t i = 0, begin = 0; i < TEXTS_A_TASK && i < left; begin = batch->ends[i++]) {
         if (batch->missed.bytes > 0 && i == batch->failed) {
             char where[4200];
-            tell_where(encoding->texts, first + i, where, sizeof where);
-            return bo_missed_tell(context, &batch->missed, where, batch->missed.place, "of the text");
+            describe_line(encoding->texts, first + i, where, sizeof where);
+            return bo_missed_report(context, &batch->missed, where, batch->missed.place, "of the text");
         }
         const int32_t *ids = batch->ids.items ? batch->ids.items + begin : NULL; /* NULL: all texts are empty */
         BO_TRY(add_text(context, encoding, first + i, ids, batch->ends[i] - begin));
@@ -265,7 +265,7 @@ void bo_texts_close(bo_texts *texts)
 
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
 
-static bool is_there(const bo_texts *texts, size_t example, size_t side)
+static bool exists(const bo_texts *texts, size_t example, size_t side)
 {
     return example < texts->lines.count && side < texts->lines.sides;
 }
@@ -279,9 +279,9 @@ void bo_texts_get(const bo_texts *texts, size_t example, size_t side, bo_text *o
 {
     if (!out) return;
     *out = (bo_text){.label = -1};
-    if (!texts || !is_there(texts, example, side)) return;
+    if (!texts || !exists(texts, example, side)) return;
     out->ids = bo_texts_ids(texts, example, side, &out->count);
-    out->words = bo_texts_words(texts, example, side, &out->bytes);
+    out->text = bo_texts_text(texts, example, side, &out->bytes);
     out->label = bo_texts_label(texts, example);
 }
 
@@ -346,7 +346,7 @@ const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, 
 {
     if (!texts || !count) return NULL;
     *count = 0;
-    if (!is_there(texts, example, side)) return NULL;
+    if (!exists(texts, example, side)) return NULL;
     const size_t t = example * texts->lines.sides + side;
     *count = texts->starts[t + 1] - texts->starts[t];
     return texts->ids.items + texts->starts[t];
@@ -355,24 +355,24 @@ const int32_t *bo_texts_ids(const bo_texts *texts, size_t example, size_t side, 
 int32_t bo_texts_label(const bo_texts *texts, size_t example)
 {
     if (!texts) return -1;
-    return is_there(texts, example, 0) ? texts->lines.items[example].label : -1;
+    return exists(texts, example, 0) ? texts->lines.items[example].label : -1;
 }
 
 size_t bo_texts_line(const bo_texts *texts, size_t example, const char **path)
 {
     if (!texts) return 0;
     if (path) *path = NULL;
-    if (!is_there(texts, example, 0)) return 0;
+    if (!exists(texts, example, 0)) return 0;
     const bo_line *line = &texts->lines.items[example];
     if (path) *path = texts->lines.paths[line->file];
     return line->number;
 }
 
-const char *bo_texts_words(const bo_texts *texts, size_t example, size_t side, size_t *bytes)
+const char *bo_texts_text(const bo_texts *texts, size_t example, size_t side, size_t *bytes)
 {
     if (!texts || !bytes) return NULL;
     *bytes = 0;
-    if (!is_there(texts, example, side)) return NULL;
+    if (!exists(texts, example, side)) return NULL;
     const bo_line *line = &texts->lines.items[example];
     *bytes = line->bytes[side];
     return line->text[side];

@@ -124,8 +124,8 @@ const char *bo_tokenizer_piece(const bo_tokenizer *tokenizer, int32_t id, size_t
     return every_byte() + id;
 }
 
-/* GPT-2's expression never joins a blank to the text before it, normalization changes nothing, and no special token
- * contains a blank or takes one with it. */
+/* GPT-2's expression never joins a space to the text before it, normalization changes nothing, and no special token
+ * contains a space or takes one with it. */
 bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer)
 {
     const bo_splitter *splitter = &tokenizer->splitters[0];
@@ -182,7 +182,7 @@ static bo_status encode(bo_context *context, const bo_tokenizer *tokenizer, cons
     bo_status status = bo_encoder_run(&encoder, text, bytes, out);
     if (status == BO_OK && encoder.missed.bytes > 0) {
         out->count = before;
-        status = bo_missed_tell(context, &encoder.missed, "encoding", encoder.missed.place, "of the text");
+        status = bo_missed_report(context, &encoder.missed, "encoding", encoder.missed.place, "of the text");
     }
     bo_encoder_free(&encoder);
     return status;
@@ -202,7 +202,7 @@ static bo_status add_frame(bo_context *context, const bo_tokenizer *tokenizer, s
     return BO_OK;
 }
 
-/* What an empty prompt begins with. */
+/* The first token of an empty prompt. */
 static bo_status encode_start(bo_context *context, const bo_tokenizer *tokenizer, bo_ids *out)
 {
     const size_t first = out->count;

@@ -10,7 +10,7 @@
 
 #include <bochner/text.h>
 
-enum { BO_MOST_STEPS = 32 };
+enum { BO_MAX_STEPS = 32 };
 
 /* ---- normalization ----------------------------------------------------------------------------------------------- */
 
@@ -22,9 +22,9 @@ typedef enum bo_text_normalizer_kind {
     BO_NORMALIZE_LOWERCASE,
     BO_NORMALIZE_WITHOUT, /* removes a set of characters */
     BO_NORMALIZE_NMT,
-    BO_NORMALIZE_LETTERS, /* bytes become letters */
+    BO_NORMALIZE_BYTE_LEVEL, /* bytes become byte-level symbols */
     BO_NORMALIZE_CLEAN,
-    BO_NORMALIZE_IDEOGRAPHS, /* blanks around ideographs */
+    BO_NORMALIZE_IDEOGRAPHS, /* spaces around ideographs */
     BO_NORMALIZE_CHARSMAP
 } bo_text_normalizer_kind;
 
@@ -60,17 +60,17 @@ typedef enum bo_cut {
     BO_CUT_LENGTH       /* every `chars` characters */
 } bo_cut;
 
-/* First the blanks are replaced and the prefix is added to a text that does not begin with it; then the text is
- * split; then the bytes of the parts become letters. */
+/* First the spaces are replaced and the prefix is added to a text that does not begin with it; then the text is split;
+ * then the bytes of the parts become byte-level symbols. */
 typedef struct bo_splitter {
-    char blank[8];  /* "": blanks are kept */
-    char prefix[8]; /* a blank, or the replacement of blanks */
+    char replacement[8]; /* "": spaces are kept */
+    char prefix[8];      /* a space, or the replacement of spaces */
     bo_prefixing prefixing;
     bo_cut cut;
     bo_pattern pattern;
     bo_behavior behavior;
-    bool invert;  /* the text between matches counts as matched */
-    bool letters; /* the bytes of the parts become letters for the next steps */
+    bool invert;     /* the text between matches counts as matched */
+    bool byte_level; /* the bytes of the parts become byte-level symbols for the next steps */
     size_t chars;
 } bo_splitter;
 
@@ -93,14 +93,14 @@ typedef struct bo_joints {
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 typedef enum bo_decoder_kind {
-    BO_DECODE_LETTERS,   /* letters become bytes, and all tokens one */
-    BO_DECODE_REPLACE,   /* matches of `pattern` become `to` */
-    BO_DECODE_BYTES,     /* <0x0A> becomes a byte */
-    BO_DECODE_STRIP,     /* removes `from` at most `start` times from the start and `stop` times from the end */
-    BO_DECODE_FUSE,      /* all tokens become one */
-    BO_DECODE_METASPACE, /* `from` becomes a blank, but with `flag` not in the first token */
-    BO_DECODE_WORDPIECE, /* a blank before tokens that do not start with `from`; `flag`: without blanks before signs */
-    BO_DECODE_SUFFIX     /* `from` becomes a blank, but not in the last token */
+    BO_DECODE_BYTE_LEVEL, /* byte-level symbols become bytes, and all tokens are joined */
+    BO_DECODE_REPLACE,    /* matches of `pattern` become `to` */
+    BO_DECODE_BYTES,      /* <0x0A> becomes a byte */
+    BO_DECODE_STRIP,      /* removes `from` at most `start` times from the start and `stop` times from the end */
+    BO_DECODE_FUSE,       /* all tokens are joined */
+    BO_DECODE_METASPACE,  /* `from` becomes a space, but with `flag` not in the first token */
+    BO_DECODE_WORDPIECE,  /* a space before tokens that do not start with `from`; `flag`: without spaces before signs */
+    BO_DECODE_SUFFIX      /* `from` becomes a space, but not in the last token */
 } bo_decoder_kind;
 
 typedef struct bo_decoder {
@@ -117,7 +117,7 @@ typedef enum bo_token_model { BO_MODEL_BPE, BO_MODEL_UNIGRAM, BO_MODEL_WORDPIECE
 
 struct bo_tokenizer {
     bo_tokenizer_info info; /* bytes: nothing else is used; ids below `vocab` without a token have an empty text */
-    char *source;           /* the tokenizer.json that is saved */
+    char *source;           /* the tokenizer.json for saving */
     size_t source_bytes;
 
     bo_spellings texts;  /* by id, as spelled in the vocabulary */
@@ -134,28 +134,28 @@ struct bo_tokenizer {
     bo_spellings patterns; /* those texts, by number of the added token */
     bo_pattern word;       /* a character of a word, if some added token needs it */
 
-    bo_text_normalizer normalizers[BO_MOST_STEPS];
+    bo_text_normalizer normalizers[BO_MAX_STEPS];
     size_t normalizer_count;
-    bo_splitter splitters[BO_MOST_STEPS];
+    bo_splitter splitters[BO_MAX_STEPS];
     size_t splitter_count;
     bool leads; /* some splitter adds a prefix to the first word only */
 
     bo_token_model model;
     bo_merges merges;
     bo_joints joints;
-    bool byte_level; /* the last splitter makes letters of bytes, and symbols are looked up by byte */
+    bool byte_level; /* the last splitter converts bytes to byte-level symbols, and symbols are looked up by byte */
     bool byte_fallback, fuse_unknown, ignore_merges;
-    char *word_prefix, *word_suffix; /* of symbols that do not begin a word, and that end one; NULL: none */
+    char *word_prefix, *word_suffix; /* of symbols that do not start a word, and of symbols that end one; NULL: none */
     int32_t unknown;                 /* -1: unknown characters cannot be encoded */
-    int32_t byte_ids[256];           /* the symbol of a byte: its letter, or <0x0A> with byte fallback; -1: none */
+    int32_t byte_ids[256]; /* the symbol of a byte: its byte-level symbol, or <0x0A> with byte fallback; -1: none */
     int32_t ascii_ids[128];
     bo_trie scored; /* Unigram: the ids by text */
     double *scores; /* Unigram: log-probabilities by id */
     double unknown_score;
-    size_t most_chars; /* WordPiece: longer words are unknown */
+    size_t max_chars; /* WordPiece: longer words are unknown */
 
-    bool decodes; /* false: the texts of tokens are separated by blanks */
-    bo_decoder decoders[BO_MOST_STEPS];
+    bool decodes; /* false: the texts of tokens are separated by spaces */
+    bo_decoder decoders[BO_MAX_STEPS];
     size_t decoder_count;
     int32_t *frame; /* special tokens before and after a text, on request */
     size_t frame_before, frame_after;
@@ -172,14 +172,14 @@ static inline int32_t bo_tokenizer_symbol(const bo_tokenizer *tokenizer, const c
 bo_status bo_tokenizer_parse(bo_context *context, const char *where, const char *text, size_t length,
                              bo_tokenizer **out);
 
-/* True if a text may be encoded in parts that end where a blank follows a non-blank ASCII character: no word spans that
+/* True if a text may be encoded in parts that end where a space follows a non-space ASCII character: no word spans that
  * position. */
 bool bo_tokenizer_cuttable(const bo_tokenizer *tokenizer);
 
-/* True for the special tokens around a document: the end token and those of the template. */
+/* True for the special tokens around a document: the end token and the tokens of the template. */
 bool bo_tokenizer_frames(const bo_tokenizer *tokenizer, int32_t id);
 
-/* Makes space for `more` ids. */
+/* Reserves `more` ids. */
 bo_status bo_ids_reserve(bo_context *context, bo_ids *ids, size_t more);
 
 #endif

@@ -1,4 +1,4 @@
-/* UTF-8: validation, white space, and the letters that represent bytes. */
+/* UTF-8: validation, white space, and the byte-level symbols. */
 #include "unicode.h"
 #include "unicode_tables.h"
 
@@ -25,7 +25,7 @@ size_t bo_utf8_valid(const char *text, size_t length)
     return at;
 }
 
-bool bo_utf8_blank(const char *text, size_t length)
+bool bo_utf8_is_space_only(const char *text, size_t length)
 {
     for (size_t at = 0, bytes; at < length; at += bytes)
         if (!bo_utf8_space(text + at, length - at, &bytes)) return false;
@@ -101,7 +101,7 @@ static bool prints(unsigned byte)
 }
 
 /* The bytes that do not print are 0 to 32, 127 to 160 and 173. */
-static unsigned letter(unsigned byte)
+static unsigned code_point_of_byte(unsigned byte)
 {
     if (prints(byte)) return byte;
     return byte <= 32 ? 256 + byte : byte == 173 ? 256 + 33 + 34 : 256 + 33 + byte - 127;
@@ -115,12 +115,12 @@ static int byte_of(unsigned point)
     return point == 256 + 33 + 34 ? 173 : -1;
 }
 
-size_t bo_letter_write(unsigned char byte, char *out)
+size_t bo_byte_level_write(unsigned char byte, char *out)
 {
-    return (size_t)utf8proc_encode_char((utf8proc_int32_t)letter(byte), (utf8proc_uint8_t *)out);
+    return (size_t)utf8proc_encode_char((utf8proc_int32_t)code_point_of_byte(byte), (utf8proc_uint8_t *)out);
 }
 
-unsigned char bo_letter_byte(size_t place)
+unsigned char bo_byte_level_byte(size_t place)
 {
     unsigned byte = 0;
     for (int pass = 1; pass >= 0; --pass) /* printing bytes first */
@@ -129,7 +129,7 @@ unsigned char bo_letter_byte(size_t place)
     return (unsigned char)byte;
 }
 
-size_t bo_letters_read(const char *text, size_t length, char *out)
+size_t bo_byte_level_read(const char *text, size_t length, char *out)
 {
     size_t count = 0;
     for (size_t at = 0, bytes; at < length; at += bytes) {

@@ -1,4 +1,4 @@
-/* Sets of code points in the versions of Unicode that the package `tokenizers` uses, which differ from that of utf8proc
+/* Sets of code points in the Unicode versions of the package `tokenizers`, which differ from the versions of utf8proc
  * and PCRE2. */
 #ifndef BO_TEXT_UNICODE_TABLES_H
 #define BO_TEXT_UNICODE_TABLES_H

@@ -5,7 +5,7 @@
 
 #include <bochner/base.h>
 
-static bo_status make_room(bo_encoder *encoder, size_t length)
+static bo_status reserve(bo_encoder *encoder, size_t length)
 {
     bo_merging *word = &encoder->merging;
     if (word->path_capacity >= length) return BO_OK;
@@ -22,7 +22,7 @@ static void offer(bo_path *path, double score, size_t start, int32_t id)
     if (path->start == SIZE_MAX || score > path->score) *path = (bo_path){score, start, id};
 }
 
-/* paths[i]: the best path to byte i. A character that is no token itself may be unknown. */
+/* paths[i]: the best path to byte i. A character that is not a token may be unknown. */
 static void find_paths(const bo_encoder *encoder, const char *text, size_t length, bo_path *paths)
 {
     const bo_tokenizer *tokenizer = encoder->tokenizer;
@@ -45,7 +45,7 @@ static void find_paths(const bo_encoder *encoder, const char *text, size_t lengt
     }
 }
 
-/* A stretch of unknown characters: a token, bytes, or the unknown token. */
+/* A run of unknown characters: a token, bytes, or the unknown token. */
 static void add_unknowns(bo_encoder *encoder, const char *text, size_t length)
 {
     const int32_t id = bo_encoder_symbol(encoder, text, length);
@@ -83,7 +83,7 @@ static void follow(bo_encoder *encoder, const char *text, size_t length)
 bo_status bo_encode_unigram(bo_encoder *encoder, const char *text, size_t length)
 {
     BO_TRY(bo_merging_reserve(encoder, length));
-    BO_TRY(make_room(encoder, length + 1));
+    BO_TRY(reserve(encoder, length + 1));
     encoder->merging.count = 0;
     find_paths(encoder, text, length, encoder->merging.paths);
     follow(encoder, text, length);

@@ -65,8 +65,8 @@ static size_t place_of(const bo_lookup *lookup, const bo_spellings *strings, con
     size_t at = (size_t)bo_hash_bytes(text, length) & lookup->mask;
     for (; lookup->slots[at] >= 0; at = (at + 1) & lookup->mask) {
         size_t other;
-        const char *there = bo_spelling_at(strings, (size_t)lookup->slots[at], &other);
-        if (other == length && memcmp(there, text, length) == 0) break;
+        const char *spelling = bo_spelling_at(strings, (size_t)lookup->slots[at], &other);
+        if (other == length && memcmp(spelling, text, length) == 0) break;
     }
     return at;
 }
@@ -80,9 +80,9 @@ int32_t bo_lookup_add(bo_lookup *lookup, const bo_spellings *strings, int32_t in
 {
     size_t length;
     const char *text = bo_spelling_at(strings, (size_t)index, &length);
-    int32_t *slot = &lookup->slots[place_of(lookup, strings, text, length)], there = *slot;
-    if (there < 0) *slot = index;
-    return there;
+    int32_t *slot = &lookup->slots[place_of(lookup, strings, text, length)], existing = *slot;
+    if (existing < 0) *slot = index;
+    return existing;
 }
 
 void bo_lookup_replace(bo_lookup *lookup, const bo_spellings *strings, int32_t index)

@@ -11,7 +11,7 @@ typedef struct bo_spellings {
     size_t count;
 } bo_spellings;
 
-/* Makes space for `count` strings of `bytes` bytes in total; bo_spellings_add then adds them in order. */
+/* Reserves `count` strings of `bytes` bytes in total; bo_spellings_add then adds them in order. */
 bo_status bo_spellings_create(bo_context *context, size_t count, size_t bytes, bo_spellings *out);
 void bo_spellings_add(bo_spellings *strings, const char *text, size_t length);
 void bo_spellings_free(bo_spellings *strings);
@@ -34,7 +34,7 @@ bo_status bo_lookup_create(bo_context *context, size_t count, bo_lookup *out);
 int32_t bo_lookup_find(const bo_lookup *lookup, const bo_spellings *strings, const char *text, size_t length);
 /* Adds string `index`. Returns the number of an equal string that is already present, or -1. */
 int32_t bo_lookup_add(bo_lookup *lookup, const bo_spellings *strings, int32_t index);
-/* String `index` takes the place of the equal one that is present. */
+/* String `index` replaces the equal string that is present. */
 void bo_lookup_replace(bo_lookup *lookup, const bo_spellings *strings, int32_t index);
 
 /* The adjacent symbols left and right become id; lower ranks first. */

@@ -20,7 +20,7 @@ static size_t last_bytes(const char *text, size_t length)
     return bytes;
 }
 
-/* The longest token with which the text starts; -1: none. Tokens that do not begin a word have a prefix. */
+/* The longest token at the start of the text; -1: none. Tokens that do not start a word have a prefix. */
 static bo_status find_longest(bo_encoder *encoder, const char *text, size_t length, bool begins, size_t *bytes,
                               int32_t *id)
 {
@@ -59,7 +59,7 @@ bo_status bo_encode_wordpiece(bo_encoder *encoder, const char *text, size_t leng
 {
     BO_TRY(bo_merging_reserve(encoder, length + 1));
     encoder->merging.count = 0;
-    if (encoder->tokenizer->model == BO_MODEL_WORDS || count_chars(text, length) > encoder->tokenizer->most_chars)
+    if (encoder->tokenizer->model == BO_MODEL_WORDS || count_chars(text, length) > encoder->tokenizer->max_chars)
         return add_whole(encoder, text, length);
     for (size_t at = 0, bytes; at < length; at += bytes) {
         int32_t id;

@@ -7,7 +7,7 @@
 
 unsigned char bo_learned_byte(const bo_learned *learned, size_t place)
 {
-    return learned->byte_order ? (unsigned char)place : bo_letter_byte(place);
+    return learned->byte_order ? (unsigned char)place : bo_byte_level_byte(place);
 }
 
 /* The spelling of every token, each followed by a NUL. */
@@ -30,10 +30,10 @@ static bo_status spell(bo_context *context, const bo_learned *learned, bo_spelli
         BO_TRY(bo_buffer_append(context, bytes, learned->special[i], strlen(learned->special[i]) + 1));
     }
     for (size_t place = 0; place < 256; ++place) {
-        char letter[BO_LETTER_BYTES + 1] = "";
-        bo_letter_write(bo_learned_byte(learned, place), letter);
+        char symbol[BO_BYTE_LEVEL_SIZE + 1] = "";
+        bo_byte_level_write(bo_learned_byte(learned, place), symbol);
         spelling->starts[id++] = bytes->length;
-        BO_TRY(bo_buffer_append(context, bytes, letter, strlen(letter) + 1));
+        BO_TRY(bo_buffer_append(context, bytes, symbol, strlen(symbol) + 1));
     }
     for (size_t m = 0; m < learned->merge_count; ++m) {
         spelling->starts[id++] = bytes->length;
@@ -77,9 +77,9 @@ static void write_byte_level(bo_json_text *text, const char *indent, bool expres
 
 static void write_splitter(const bo_learned *learned, bo_json_text *text)
 {
-    const bool own = learned->pattern && *learned->pattern;
+    const bool custom = learned->pattern && *learned->pattern;
     bo_json_raw(text, "  \"normalizer\": null,\n  \"pre_tokenizer\": ");
-    if (own) {
+    if (custom) {
         bo_json_raw(text,
                     "{\n    \"type\": \"Sequence\",\n    \"pretokenizers\": [\n      {\n        \"type\": \"Split\",\n"
                     "        \"pattern\": {\n          \"Regex\": ");

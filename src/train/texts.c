@@ -178,7 +178,7 @@ static bo_status make_batch(bo_context *context, texts_task *self, size_t micro_
     const bo_packs_desc packs = {.texts = desc->train.texts,
                                  .rows = self->rows[0],
                                  .target_rows = self->rows[1],
-                                 .most = self->max_examples,
+                                 .max_examples = self->max_examples,
                                  .batch = desc->batch,
                                  .seed = desc->seed};
     const size_t rows[2] = {micro_batch * self->rows[0], micro_batch * self->rows[1]};
@@ -225,7 +225,7 @@ static bo_status open_graph(bo_context *context, bo_train_task *task, size_t mic
         .tokens = sequences ? main_rows(self) / sequences : 0,
         .source_tokens = sequences && self->translates ? self->rows[0] / sequences : 0,
         .max_sequences = self->packed->max_sequences,
-        .examples = self->packed->most,
+        .examples = self->packed->max_examples,
         .source_rows = self->packed->source.rows,
         .smoothing = desc->smoothing,
     };

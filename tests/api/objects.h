@@ -17,7 +17,7 @@ typedef struct objects {
     double y[ROWS], predicted[3][ROWS];
     const char *paths[1];
     float *floats;
-    FILE *file; /* discards what is written */
+    FILE *file; /* discards the written bytes */
     bo_output *output;
     bo_context *context;
     bo_features_desc features_desc;

@@ -17,7 +17,7 @@ typedef struct arguments {
 
 typedef struct outcome {
     bo_status status; /* of functions that return a status */
-    bool nothing;     /* other functions returned what they return without a result */
+    bool nothing;     /* other functions returned their value for no result */
 } outcome;
 
 /* Invariant: a list of parameters ends with one without a name. */
@@ -393,7 +393,7 @@ static void use_descriptors(const function *f, const parameter *p)
 
 static void check_function(const function *f)
 {
-    const bool is_slow = strcmp(f->name, "bo_plan_host_calibrate") == 0; /* measures this computer for 40 seconds */
+    const bool is_slow = strcmp(f->name, "bo_plan_host_calibrate") == 0; /* measures this host for 40 seconds */
     for (const parameter *p = f->parameters; p->name; p++) {
         if (p->may_be_null && !is_slow) accept(f, p);
         if (!p->may_be_null) refuse(f, p);

@@ -96,7 +96,7 @@ static void errors_have_status_and_message(const bochner::context &context)
     REQUIRE(status_of([&] {
                 context.call(bo_features_load, bochner::source::file("no such file"), bochner::out(kept));
             }) == BO_IO);
-    REQUIRE(kept.get() == before); /* after a failure an owner has what it had */
+    REQUIRE(kept.get() == before); /* after a failure an owner is unchanged */
     bo_context_desc unknown{};
     unknown.isa = "none of them";
     REQUIRE(status_of([&] { bochner::context fails(unknown); }) == BO_UNSUPPORTED);
@@ -156,7 +156,7 @@ static void a_graph_learns_a_line(const bochner::context &context)
     bo_optimizer_desc desc{};
     desc.kind = BO_OPTIMIZER_ADAMW;
     desc.rate = 0.1;
-    const auto optimizer = context.make<bo_optimizer>(bo_optimizer_create, &desc, weights);
+    const auto optimizer = context.create<bo_optimizer>(bo_optimizer_create, &desc, weights);
     for (int step = 0; step < 400; step++) {
         context.call(bo_weights_zero_gradients, weights);
         graph.run();

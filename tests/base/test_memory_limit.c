@@ -91,8 +91,8 @@ static void test_cgroup_limits(void **state)
     assert_int_equal(bo_cgroup_limit(root), SIZE_MAX);
 }
 
-/* A limit of the address space counts at once, less what is mapped already. */
-static void test_own_limit(void **state)
+/* A limit of the address space is effective immediately, minus the memory that is already mapped. */
+static void test_address_space_limit(void **state)
 {
     (void)state;
     const pid_t child = fork();
@@ -126,8 +126,9 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_machine),   cmocka_unit_test(test_smallest_limit), cmocka_unit_test(test_cgroup_limits),
-        cmocka_unit_test(test_own_limit), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_machine),       cmocka_unit_test(test_smallest_limit),
+        cmocka_unit_test(test_cgroup_limits), cmocka_unit_test(test_address_space_limit),
+        cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests_name("base.memory_limit", tests, NULL, NULL);
 }

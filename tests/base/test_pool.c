@@ -46,7 +46,7 @@ static void test_every_index_once(void **state)
     }
 }
 
-/* Short consecutive batches: a worker that is late for one must not run indices of the next with the old task. */
+/* Short consecutive batches: a late worker must not run indices of the next batch with the old task. */
 static void test_many_batches(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void test_many_batches(void **state)
     }
 }
 
-/* Tasks that end when all of them have begun: they need as many threads as there are tasks. */
+/* Tasks that end when all of them have started: they need as many threads as there are tasks. */
 static void meet(void *arg, size_t index, int worker)
 {
     job *j = arg;
@@ -90,8 +90,8 @@ static void test_all_wake(void **state)
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         job j = {.context = test_context(numbers[n]), .threads = numbers[n]};
         for (int batch = 0; batch < 40 && !j.wrong; batch++) {
-            struct timespec nap = {.tv_nsec = batch % 4 * 100000};
-            nanosleep(&nap, NULL);
+            struct timespec delay = {.tv_nsec = batch % 4 * 100000};
+            nanosleep(&delay, NULL);
             int tasks = batch % 3 ? numbers[n] : numbers[n] / 2 + 1;
             atomic_store(&j.busy[0], 0);
             atomic_store(&j.busy[1], tasks);

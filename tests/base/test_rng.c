@@ -80,7 +80,7 @@ static void test_second_implementation(void **state)
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* Number `index` depends on the index only: any split of the work gives the same numbers. */
+/* Number `index` depends on the index only: any partition of the work gives the same numbers. */
 static void test_any_split(void **state)
 {
     (void)state;

@@ -89,36 +89,36 @@ static void times(void **state)
 static void names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"\"quoted\"", "back\\slash", "line\nbreak\ttab\x01",
+    static const char *const texts[] = {"\"quoted\"", "back\\slash", "line\nbreak\ttab\x01",
                                         "\xff\xc3(",  "héllo, 注意", ""};
     char path[64], longest[400];
     memset(longest, '\x02', sizeof longest - 1); /* every byte is escaped */
     longest[sizeof longest - 1] = 0;
     bo_context *context = traced(trace_path(path), 1);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        bo_span_begin(context, names[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        bo_span_begin(context, texts[i]);
         bo_span_end(context);
     }
     for (int i = 0; i < 100; i++) {
         bo_trace_facts facts = {0};
         bo_trace_begin(context, "test", longest);
         for (int k = 0; k < 40; k++)
-            bo_trace_add_text(&facts, "what has no room is left out", "0123456789012345678901234");
+            bo_trace_add_text(&facts, "a fact that does not fit is omitted", "0123456789012345678901234");
         bo_trace_add_text(&facts, "long", longest);
         assert_true(facts.used <= sizeof facts.text);
         bo_trace_end(context, &facts);
     }
     bo_context_destroy(context);
     trace_events t = trace_parse(path);
-    assert_int_equal(t.count, sizeof names / sizeof *names + 100);
-    for (size_t i = 0; i < 3; i++) assert_string_equal(t.event[i].name, names[i]);
+    assert_int_equal(t.count, sizeof texts / sizeof *texts + 100);
+    for (size_t i = 0; i < 3; i++) assert_string_equal(t.event[i].name, texts[i]);
     assert_string_equal(t.event[3].name, "\xef\xbf\xbd\xef\xbf\xbd("); /* replacement characters */
-    assert_string_equal(t.event[4].name, names[4]);
+    assert_string_equal(t.event[4].name, texts[4]);
     trace_free(&t);
     unlink(path);
 }
 
-/* Spans that are nested too deeply are left out; the others do not change. */
+/* Spans that are nested too deeply are omitted; the others do not change. */
 static void too_deep(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void tasks(void **state)
     }
 }
 
-static void nap(void *arg, size_t index, int worker)
+static void sleep_task(void *arg, size_t index, int worker)
 {
     (void)arg, (void)index, (void)worker;
     nanosleep(&(struct timespec){.tv_nsec = 30 * 1000 * 1000}, NULL);
@@ -195,7 +195,7 @@ static void every_worker(void **state)
     char path[64];
     bo_context *context = traced(trace_path(path), 4);
     bo_span_begin(context, "naps");
-    bo_parallel(context, 16, nap, NULL);
+    bo_parallel(context, 16, sleep_task, NULL);
     bo_span_end(context);
     bo_context_destroy(context);
     trace_events t = trace_parse(path);
@@ -386,7 +386,7 @@ static void full_disk(void **state)
     char path[64], messages[256] = "";
     bo_context *context = NULL;
     bo_context_desc desc = {.threads = 1, .log = listen, .user = messages, .trace = "/dev/full"};
-    assert_int_equal(bo_context_create(&desc, &context), BO_IO); /* detected at once */
+    assert_int_equal(bo_context_create(&desc, &context), BO_IO); /* detected immediately */
     assert_int_equal(errno, ENOSPC);
     desc.trace = trace_path(path);
     assert_int_equal(bo_context_create(&desc, &context), BO_OK);

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum { MAX_WORK = 1 << 14 };
     bo_context *context = fuzz_context();
     static bo_json *variables;
-    bo_jinja_arena arena = {.context = context, .most = 1 << 24};
+    bo_jinja_arena arena = {.context = context, .limit = 1 << 24};
     bo_jinja_node *tree;
     char *text;
     size_t bytes;
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         character = bo_utf8_length((const char *)data + at, size - at);
         if (character == 0 || data[at] == 0) return 0;
     }
-    const bo_jinja_render_desc desc = {.variables = variables, .most_work = MAX_WORK, .time = 1700000000};
+    const bo_jinja_render_desc desc = {.variables = variables, .max_work = MAX_WORK, .time = 1700000000};
     if (fuzz_ok(context, bo_jinja_parse(&arena, "fuzz", (const char *)data, size, &tree)) &&
         fuzz_ok(context, bo_jinja_render(context, "fuzz", tree, &desc, &text, &bytes, &marks))) {
         for (size_t at = 0, character; at < bytes; at += character) { /* templates do not break characters */

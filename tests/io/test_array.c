@@ -142,8 +142,8 @@ static void refusals(void **state)
         size_t size;
         bo_status status;
     } cases[] = {
-        {HEADER("(2, 3, 4)"), "truncated: the header announces an array of shape (2, 3, 4)", 92, BO_FORMAT},
-        {HEADER("(2, 3, 3)"), "24 bytes more than its header announces (an array of shape (2, 3, 3))", 96, BO_FORMAT},
+        {HEADER("(2, 3, 4)"), "truncated: the header declares an array of shape (2, 3, 4)", 92, BO_FORMAT},
+        {HEADER("(2, 3, 3)"), "24 bytes more than its header declares (an array of shape (2, 3, 3))", 96, BO_FORMAT},
         {HEADER("(1,1,1,1,1,1,1,1,1)"), "rank 9; the maximum is 8", 4, BO_FORMAT},
         {HEADER("(72057594037927935, 72057594037927935)"), "too large", 96, BO_FORMAT},
         {HEADER("(0, 72057594037927935, 72057594037927935)"), "too large", 0, BO_FORMAT},
@@ -232,7 +232,7 @@ static void what_is_saved_comes_back(void **state)
                  bo_array_save(f->context, &wrong, &(bo_sink){.path = test_path(f, "nodirectory/a.npy")}));
 }
 
-/* Like snprintf: the text is truncated, and the length is that of the whole. */
+/* Like snprintf: the text is truncated, and the length is the full length. */
 static void shape_as_text(void **state)
 {
     (void)state;

@@ -120,7 +120,7 @@ static void lost_and_moved_blocks_are_found(void **state)
     free(data);
 }
 
-/* The checksum is not part of the metadata, so that a copy gets its own. */
+/* The checksum is not part of the metadata, so that a copy gets a new one. */
 static void a_copy_has_a_new_checksum(void **state)
 {
     test_directory *f = *state;

@@ -10,7 +10,7 @@ static bo_gguf *open_file(bo_context *context, const foreign_bytes *bytes)
     return file;
 }
 
-/* The file is refused with these words. */
+/* The file is refused with this message. */
 static void refuse(test_directory *f, foreign_gguf *parts, bo_status status, const char *message)
 {
     foreign_bytes bytes = foreign_join(parts);

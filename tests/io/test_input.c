@@ -91,7 +91,7 @@ static const char *repetitive(test_directory *f, const char *name, size_t megaby
     return path;
 }
 
-/* The ratio counts from 64 MiB on, for inputs that are held in memory. Tables are read in pieces. */
+/* The ratio applies from 64 MiB on, for inputs that are kept in memory. Tables are read in pieces. */
 static void ratio(void **state)
 {
     test_directory *f = *state;
@@ -263,8 +263,7 @@ static void many_values(void **state)
     assert_ok(f->context, parse_zeros(f, 2 * BO_JSON_VALUES, true));
 }
 
-/* A file for which there is no room in the address space is reported as a lack of memory, not as a fault of the
- * file. */
+/* A file that does not fit into the address space is reported as a lack of memory, not as an error of the file. */
 static void no_address_space(void **state)
 {
     test_directory *f = *state;

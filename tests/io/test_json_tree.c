@@ -1,4 +1,4 @@
-/* JSON values: what is read, printed, compared and changed. */
+/* JSON values: reading, printing, comparison and changes. */
 #include "io/json_tree.h"
 #include "testing.h"
 #include <math.h>

@@ -97,7 +97,7 @@ static double code_of(const towns *t, const bool *use, int class_index, int town
     return town == TOWNS ? mean : mean + s[town] / (n[town] + m);
 }
 
-/* Rows without those of a fold; fold -1: all. */
+/* The rows outside a fold; fold -1: all rows. */
 static void use_rows(const bo_schema *schema, int fold, bool *use)
 {
     for (int i = 0; i < ROWS; i++) use[i] = fold < 0 || bo_schema_fold(schema, (size_t)i) != (size_t)fold;
@@ -156,7 +156,7 @@ static void target_encoding(void **state)
     check_codes(*state, 3);
 }
 
-/* The own target of a row, and targets of held-out rows, do not enter its inputs. */
+/* The inputs of a row do not depend on its own target, or on targets of held-out rows. */
 static void no_leaks(void **state)
 {
     test_directory *f = *state;
@@ -369,8 +369,7 @@ static void kinds(void **state)
                 "line 2, column 'flag': expected true or false");
     bo_schema_destroy(copy);
     bo_data_destroy(data);
-    /* 1/2/2024 is ambiguous alone; 13/2/2024 below decides for the whole column; hours are inputs if there are
-     * times. */
+    /* 1/2/2024 is ambiguous; 13/2/2024 below determines the whole column; hours are inputs if there are times. */
     data = load_text(f, "d,y\n1/2/2024,.5\n13/2/2024,1\n", (bo_data_desc){0}, NULL);
     assert_true(data->x[1] == 32 && data->x[4] == 44);
     bo_data_destroy(data);
@@ -379,7 +378,7 @@ static void kinds(void **state)
     assert_int_equal(column_of(data, 0).use, BO_USE_ONE_HOT);
     assert_int_equal(f->warnings, 1);
     bo_data_destroy(data);
-    /* Without a use of targets there are no codes, and no row is left out. */
+    /* If targets are not used, there are no codes, and no row is omitted. */
     char many[4096] = "t,x,y\n";
     for (int i = 0; i < 100; i++) sprintf(many + strlen(many), "v%d,1,%s\n", i % 40, i % 2 ? "2.5" : "");
     data = load_text(f, many, (bo_data_desc){.keep_unlabeled = true}, NULL);
@@ -484,7 +483,7 @@ static void forms(void **state)
         float x[2];
     } cases[] = {
         {"a;b;y\n0,5;1.234,25;1\n-2,25;7;2\n", {0.5f, 1234.25f}},
-        {"0,5;3,5;1\n0,25;2;2\n", {0.5f, 3.5f}}, /* commas give as many fields everywhere */
+        {"0,5;3,5;1\n0,25;2;2\n", {0.5f, 3.5f}}, /* commas separate the same number of fields in every line */
         {"a;b;y\n1,234;2;1\n5,678;3;2\n", {1.234f, 2}},
         {"a,b,y\n\"1,234\",2,1\n\"5,678\",3,2\n", {1234, 2}},
         {"a\tb\ty\n1,234.5\t2\t1\n5,678,901\t3\t2\n", {1234.5f, 2}},
@@ -580,7 +579,7 @@ static void numbers_in_a_text_column(void **state)
     refuse_text(f, "x,y\n1,2\nnan,3\n2,4\n", (bo_data_desc){.impute = BO_IMPUTE_NONE}, NULL, "line 3, column 'x'");
 }
 
-/* At most one invalid date of a hundred is a missing value, at the fit and in other files. */
+/* At most one invalid date in a hundred is a missing value, during the fit and in other files. */
 static void invalid_dates(void **state)
 {
     test_directory *f = *state;

@@ -6,7 +6,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-/* Replaces that of the C library: remembers the last directory, and fails for directories if `refusal` is not 0. */
+/* Replaces the function of the C library: remembers the last directory, and fails for directories if `refusal` is not
+ * 0. */
 static struct stat flushed;
 static int refusal;
 int fsync(int fd)

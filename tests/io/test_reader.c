@@ -38,7 +38,7 @@ static void expect(test_directory *directory, const char *path, bo_format format
     free(all);
 }
 
-/* Opening or reading fails with these words. */
+/* Opening or reading fails with this message. */
 static void refuse(test_directory *directory, const char *path, bo_format format, bo_status expected,
                    const char *message)
 {
@@ -194,7 +194,7 @@ static void foreign_formats(void **state)
     /* the advice is a command to paste: the name of the file must not change it */
     refuse(f, test_write(f, "a $(b).db", "SQLite format 3\0\x10\0", 18), BO_FORMAT_AUTO, BO_UNSUPPORTED,
            "sqlite3 -header -csv FILE \"SELECT");
-    /* words that look like signatures */
+    /* text that looks like a signature */
     static const char *const texts[] = {"ORC,BZh\n1,2\n", "GIF89a,PAR1\n1,2\n", "[a],b\n1,2\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
         bo_reader *reader;
@@ -386,14 +386,14 @@ static void gzip(void **state)
     /* The end of a binary file is checked too: a wrong checksum, and an extra byte. */
     const unsigned char more[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2, 3};
     refuse(f, test_gzip(f, "m-idx1.gz", more, sizeof more), BO_FORMAT_AUTO, BO_FORMAT,
-           "more bytes than its header announces");
+           "more bytes than its header declares");
     path = test_gzip(f, "m-idx1.gz", more, sizeof more - 1);
     file = fopen(path, "rb");
     size = fread(bytes, 1, 200, file);
     fclose(file);
     bytes[size - 6] ^= 1;
     refuse(f, test_write(f, "m-idx1.gz", bytes, size), BO_FORMAT_AUTO, BO_FORMAT, "incorrect data check");
-    /* A header that announces more than DEFLATE can expand to. */
+    /* A header that declares more than DEFLATE can expand to. */
     const unsigned char lie[] = {0, 0, 8, 2, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff};
     refuse(f, test_gzip(f, "l-idx2.gz", lie, sizeof lie), BO_FORMAT_AUTO, BO_FORMAT, "truncated");
     /* Fortran order cannot be read from a stream. */

@@ -11,7 +11,7 @@
 typedef struct loader {
     const char *name;
     size_t n;
-    void (*make)(FILE *out, size_t n);
+    void (*write)(FILE *out, size_t n);
     bo_status (*load)(bo_context *context, const char *bytes, size_t size);
 } loader;
 
@@ -123,7 +123,7 @@ static void make_labels(FILE *out, size_t n)
     bo_context_destroy(context);
 }
 
-/* Only the description: 4096 layers are the maximum, and a graph of so many takes a second to place in memory. */
+/* Only the description: 4096 layers are the maximum, and placing a graph of that size in memory takes a second. */
 static bo_status load_network(bo_context *context, const char *bytes, size_t size)
 {
     bo_description_needs needs = {0};
@@ -191,7 +191,7 @@ static bo_status load_reversed(bo_context *context, const char *bytes, size_t si
     return status;
 }
 
-/* 200 categories, whatever n is: their one-hot columns have n x 200 numbers. */
+/* 200 categories for every n: their one-hot columns have n x 200 numbers. */
 static void make_rows(FILE *out, size_t n)
 {
     fputs("a,b,y\n", out);
@@ -227,7 +227,7 @@ static void make_sparse_rows(FILE *out, size_t n)
     for (size_t i = 0; i < n; i++) fprintf(out, "%zu.5 %zu:1 1000:2\n", i, 1 + i % 900);
 }
 
-/* A header of 8n bytes, most of them blanks, for an array of 8 rows. */
+/* A header of 8n bytes, mostly spaces, for an array of 8 rows. */
 static void make_npy(FILE *out, size_t n)
 {
     static const char dict[] = "{'descr': '<f8', 'fortran_order': False, 'shape': (8, 2), }";
@@ -291,7 +291,7 @@ static double measure(bo_context *context, const loader *from, size_t n)
     char *bytes;
     size_t size;
     FILE *out = open_memstream(&bytes, &size);
-    from->make(out, n);
+    from->write(out, n);
     fclose(out);
     double min_seconds = INFINITY;
     for (int i = 0; i < TIMES; i++) {

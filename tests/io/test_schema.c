@@ -70,7 +70,7 @@ static void numbers_and_targets(void **state)
     assert_string_equal(bo_schema_describe(data->schema)->input_names[1], "z");
     assert_false(bo_schema_describe(data->schema)->common_unit);
     bo_data_destroy(data);
-    desc.target = "z, 0"; /* several targets: regression, in the order given */
+    desc.target = "z, 0"; /* several targets: regression, in the given order */
     data = load(f, &desc, NULL);
     assert_int_equal(data->targets, 2);
     assert_int_equal(data->classes, 0);
@@ -96,7 +96,7 @@ static void numbers_and_targets(void **state)
     refuse(f, &desc, NULL, BO_FORMAT, "expected input columns");
     desc = (bo_data_desc){.path = test_text(f, "head.csv", "a,b\n")};
     refuse(f, &desc, NULL, BO_FORMAT, "expected rows, found none below its header");
-    /* a single row is accepted here; the machine checks it */
+    /* the schema accepts a single row; the kernel machine checks it */
     desc = (bo_data_desc){.path = test_text(f, "row.csv", "1.5,2.5\n")};
     data = load(f, &desc, NULL);
     assert_int_equal(data->rows, 1);
@@ -133,7 +133,7 @@ static void tasks(void **state)
     desc = (bo_data_desc){.path = test_text(f, "t.csv", "x,y\n1,0.5\n2,\n")};
     desc.impute = BO_IMPUTE_NONE;
     refuse(f, &desc, NULL, BO_FORMAT, "line 3, column 'y': expected a target");
-    desc.impute = BO_IMPUTE_MEAN; /* the row is left out */
+    desc.impute = BO_IMPUTE_MEAN; /* the row is omitted */
     data = load(f, &desc, NULL);
     assert_int_equal(data->rows, 1);
     bo_data_destroy(data);
@@ -398,7 +398,7 @@ static void separate_labels(void **state)
     test.labels = test_text(f, "z.txt", "dog\ndog\n");
     refuse(f, &test, data->schema, BO_FORMAT, "z.txt: expected as many rows");
     bo_data_destroy(data);
-    /* A line of words may be a header or a class; the number of rows and the known classes decide. */
+    /* A line of text may be a header or a class, depending on the number of rows and the known classes. */
     desc.labels = test_text(f, "y.txt", "kind\ncat\ndog\ncat\n");
     data = load(f, &desc, NULL);
     assert_int_equal(data->classes, 2);
@@ -428,7 +428,7 @@ static void separate_labels(void **state)
     refuse(f, &desc, NULL, BO_FORMAT, "truncated");
 }
 
-/* A header before too few rows is still a header: before numbers, and before words that occur twice. */
+/* A header before too few rows is still a header: before numbers, and before texts that occur twice. */
 static void short_labels(void **state)
 {
     test_directory *f = *state;

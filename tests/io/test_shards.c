@@ -105,7 +105,7 @@ static void refused(void **state)
     rmdir(test_path(f, "2.safetensors"));
 }
 
-/* A list that does not fit into a message ends with the number of the others. */
+/* A list that does not fit into a message ends with the number of the remaining names. */
 static void many_names(void **state)
 {
     test_directory *f = *state;

@@ -23,7 +23,7 @@ static bo_status read_piece(void *user, void *to, size_t capacity, size_t *count
     return BO_OK;
 }
 
-/* A callback that keeps what it is given, and fails beyond `capacity`. */
+/* A callback that stores the received bytes, and fails beyond `capacity`. */
 typedef struct writer {
     char bytes[4096];
     size_t used, capacity;

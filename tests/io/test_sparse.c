@@ -6,7 +6,7 @@
 
 enum { ROWS = 3000, DIM = 50 };
 
-/* Libsvm text; column j of row i is there if (7 i + 3 j) % 11 == 0. */
+/* Libsvm text; column j of row i is present if (7 i + 3 j) % 11 == 0. */
 static char *make_text(size_t *size)
 {
     char *text = malloc((size_t)ROWS * 200), *at = text;
@@ -114,7 +114,7 @@ static void test_parts(void **state)
         for (size_t k = 0; k < i; k++) assert_true(sample->y[k] != sample->y[i]);
     }
     bo_data_destroy(sample);
-    /* a sample of more rows than there are has all of them, in order, and takes no more memory for them */
+    /* a sample of more rows than the table has contains all rows, in order, and takes no extra memory */
     assert_ok(context, bo_table_sample_sparse(context, &desc, train[0]->schema, (size_t)1000000000000, &sample));
     assert_int_equal(sample->rows, train[0]->rows);
     assert_same_rows(sample->sparse, 0, train[0], 0, train[0]->rows);

@@ -135,9 +135,9 @@ static void refused(void **state)
     assert_fails(f->context, BO_FORMAT, "expected a model or a feature map",
                  bo_tensors_open_memory(f->context, "m", "\xff\xff\xff\xff\0\0\0\0{}", 10, &file));
     assert_fails(f->context, BO_FORMAT,
-                 "announce a header of 9223372036854775808 bytes, more than the maximum of 100000000",
+                 "declare a header of 9223372036854775808 bytes, more than the maximum of 100000000",
                  bo_tensors_open_memory(f->context, "m", "\0\0\0\0\0\0\0\x80{}", 10, &file));
-    assert_fails(f->context, BO_FORMAT, "announce a header of 18446744073709551615 bytes",
+    assert_fails(f->context, BO_FORMAT, "declare a header of 18446744073709551615 bytes",
                  bo_tensors_open_memory(f->context, "m", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, &file));
     assert_fails(f->context, BO_FORMAT, "truncated",
                  bo_tensors_open_memory(f->context, "m", "\x09\0\0\0\0\0\0\0{}", 10, &file));

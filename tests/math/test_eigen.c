@@ -1,5 +1,5 @@
 /* Eigenvectors of symmetric matrices, checked by their definition: matrices with known, equal, close and graded
- * eigenvalues, sizes around the blocks, extreme entries, and what is refused. */
+ * eigenvalues, sizes around the blocks, extreme entries, and refused inputs. */
 #include "linalg_testing.h"
 #include <float.h>
 
@@ -35,7 +35,7 @@ static double *check(bo_context *context, size_t n, const double *a)
             assert_close(sum, values[e] * v[e * ld + i], tolerance * norm);
             assert_close(inner, e == i, tolerance);
         }
-        for (size_t j = n; j < ld; j++) assert_true(isnan(v[e * ld + j])); /* nothing is written beside the rows */
+        for (size_t j = n; j < ld; j++) assert_true(isnan(v[e * ld + j])); /* nothing is written outside the rows */
     }
     free(v);
     return values;

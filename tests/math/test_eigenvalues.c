@@ -1,4 +1,4 @@
-/* Eigenvalues of matrices that are not symmetric: known ones, and those of similar matrices. */
+/* Eigenvalues of nonsymmetric matrices: known eigenvalues, and eigenvalues of similar matrices. */
 #include "testing.h"
 #include <float.h>
 #include "math/linalg.h"
@@ -48,7 +48,7 @@ static void of_almost_equal_eigenvalues(void **state)
     bo_context_destroy(context);
 }
 
-/* The cyclic permutation of n elements has the n-th roots of 1; QR with the usual shifts alone would never end. */
+/* The cyclic permutation of n elements has the n-th roots of 1; QR with only the standard shifts would never end. */
 static void of_a_permutation(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@ static bo_metrics *create(bo_context *context, bo_metrics_desc desc)
 
 enum { MAX_CLASSES = 4 };
 
-/* Adds a row whose predicted class is the most probable one. */
+/* Adds a row whose predicted class is the most probable class. */
 static void add(bo_context *context, bo_metrics *metrics, size_t truth, const double *p)
 {
     int best = 0;
@@ -146,22 +146,22 @@ static void test_three_classes(void **state)
     assert_close(measure(context, metrics, BO_SCORE_MACRO_F1).value, 0.65, 1e-15);
     static const double expected[][4] = {
         {2.0 / 3, 1, 0.8, 1}, {0.75, 0.75, 0.75, 0.8}, {0.5, 1.0 / 3, 0.4, 0.6944444444444444}};
-    bo_class_scores figures;
+    bo_class_scores scores;
     for (size_t c = 0; c < 3; c++) {
-        assert_ok(context, bo_metrics_class(context, metrics, c, &figures));
-        assert_close(figures.precision, expected[c][0], 1e-15);
-        assert_close(figures.recall, expected[c][1], 1e-15);
-        assert_close(figures.f1, expected[c][2], 1e-15);
-        assert_close(figures.auc, expected[c][3], 1e-15);
+        assert_ok(context, bo_metrics_class(context, metrics, c, &scores));
+        assert_close(scores.precision, expected[c][0], 1e-15);
+        assert_close(scores.recall, expected[c][1], 1e-15);
+        assert_close(scores.f1, expected[c][2], 1e-15);
+        assert_close(scores.auc, expected[c][3], 1e-15);
     }
-    assert_ok(context, bo_metrics_class(context, metrics, 3, &figures));
-    assert_true(figures.rows == 0 && isnan(figures.precision) && isnan(figures.recall) && isnan(figures.f1) &&
-                isnan(figures.auc));
+    assert_ok(context, bo_metrics_class(context, metrics, 3, &scores));
+    assert_true(scores.rows == 0 && isnan(scores.precision) && isnan(scores.recall) && isnan(scores.f1) &&
+                isnan(scores.auc));
     double low[4], high[4];
     size_t count;
     assert_ok(context, bo_metrics_roc(context, metrics, 3, 4, low, high, &count));
     assert_int_equal(count, 0);
-    assert_fails(context, BO_INVALID, "found 4", bo_metrics_class(context, metrics, 4, &figures));
+    assert_fails(context, BO_INVALID, "found 4", bo_metrics_class(context, metrics, 4, &scores));
     assert_fails(context, BO_INVALID, "class 4", bo_metrics_roc(context, metrics, 4, 4, low, high, &count));
     assert_fails(context, BO_INVALID, "1 points", bo_metrics_roc(context, metrics, 0, 1, low, high, &count));
     bo_measure out;
@@ -227,11 +227,11 @@ static void test_pairs(void **state)
         }
         for (size_t c = 0; c < classes; c++) {
             const bo_measure truth = all_pairs(y, p, classes, c);
-            bo_class_scores figures;
-            assert_ok(context, bo_metrics_class(context, exact, c, &figures));
+            bo_class_scores scores;
+            assert_ok(context, bo_metrics_class(context, exact, c, &scores));
             if (classes == 2 && c == 0) continue; /* 1 - p rounds ties apart: compared below */
-            assert_close(figures.auc, truth.value, 1e-13);
-            assert_close(figures.auc_error, truth.error, 1e-13);
+            assert_close(scores.auc, truth.value, 1e-13);
+            assert_close(scores.auc_error, truth.error, 1e-13);
         }
         bo_class_scores first, second;
         assert_ok(context, bo_metrics_class(context, exact, 0, &first));
@@ -289,14 +289,14 @@ typedef struct job {
     size_t blocks;
 } job;
 
-static bo_status read_figures(bo_context *context, const bo_metrics *metrics)
+static bo_status read_scores(bo_context *context, const bo_metrics *metrics)
 {
     bo_measure auc;
-    bo_class_scores figures;
+    bo_class_scores scores;
     double low[BLOCK], high[BLOCK];
     size_t count;
     bo_status status = bo_metrics_measure(context, metrics, BO_SCORE_AUC, &auc);
-    if (status == BO_OK) status = bo_metrics_class(context, metrics, 1, &figures);
+    if (status == BO_OK) status = bo_metrics_class(context, metrics, 1, &scores);
     if (status == BO_OK) status = bo_metrics_roc(context, metrics, 1, BLOCK, low, high, &count);
     if (status == BO_OK) assert_true(auc.value > 0.5 && count > 2);
     return status;
@@ -319,7 +319,7 @@ static bo_status add_and_read(void *what)
         status = bo_metrics_add(j->context, metrics,
                                 &(bo_metrics_rows){.rows = BLOCK, .y = y, .predicted = predicted, .probabilities = p});
     }
-    if (status == BO_OK) status = read_figures(j->context, metrics);
+    if (status == BO_OK) status = read_scores(j->context, metrics);
     bo_metrics_destroy(metrics);
     return status;
 }

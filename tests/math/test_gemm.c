@@ -210,7 +210,7 @@ static void symmetric_products_are_halved(void **state)
     }
 }
 
-/* A sequence that is decoded among others has the logits that it has alone. */
+/* A sequence has the same logits when it is decoded in a batch and alone. */
 static void few_rows_have_the_bits_of_each_alone(void **state)
 {
     enum { ROWS = 64, LINES = 70, LENGTH = 301 };

@@ -81,7 +81,7 @@ static void threads_give_the_same_bits(void **state)
     free(a), free(b), free(first);
 }
 
-/* A factor that is stored in fewer bits gives the bits of the same factor in float32. */
+/* A factor that is stored in fewer bits gives the same bits as the same factor in float32. */
 static void stored_factors_agree(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Metrics: powers of symmetric matrices, of their diagonals, and the maps that they give. */
+/* Metrics: powers of symmetric matrices and of their diagonals, and the resulting maps. */
 #include "testing.h"
 #include "math/metric.h"
 

@@ -205,7 +205,7 @@ static void test_refusals(void **state)
     bo_context_destroy(context);
 }
 
-/* Squares that are outside the range of double: the figures are those of the scaled numbers. */
+/* Squares outside the range of double: the metrics agree with those of the scaled numbers. */
 static void test_extreme_units(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void test_extreme_units(void **state)
     bo_context_destroy(context);
 }
 
-/* The structs have the single figures; what does not apply is NAN. */
+/* The structs have the single metrics; metrics that do not apply are NAN. */
 static void test_reports(void **state)
 {
     (void)state;

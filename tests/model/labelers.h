@@ -61,7 +61,7 @@ static inline bo_model_graph labeler_graph(bo_context *context, const bo_model *
                                            bo_model_graph_desc desc, bo_graph_pass *pass)
 {
     bo_model_graph g;
-    desc.rows = pack->stream.rows, desc.max_sequences = pack->max_sequences, desc.examples = pack->most;
+    desc.rows = pack->stream.rows, desc.max_sequences = pack->max_sequences, desc.examples = pack->max_examples;
     assert_ok(context, bo_model_graph_create(context, model, &desc, &g));
     assert_ok(context, bo_graph_allocate(context, g.graph));
     assert_ok(context, bo_model_graph_fill(context, model, &g, &(bo_model_batch){.packed = pack}, pass));

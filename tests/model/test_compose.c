@@ -13,7 +13,7 @@ static bo_tokenizer *special_tokenizer(bo_context *context, size_t specials)
     static const char *const message[] = {"<|endoftext|>", "<s>"};
     const bo_texts_desc lines = {.kind = BO_TEXTS_ALONE, .memory = "a b", .memory_bytes = 3};
     const bo_tokenizer_desc desc = {
-        .vocab = 256 + specials, .special = message, .special_count = specials, .least = 99};
+        .vocab = 256 + specials, .special = message, .special_count = specials, .min_count = 99};
     bo_tokenizer *tokenizer;
     assert_ok(context, bo_tokenizer_train_texts(context, &desc, &lines, &tokenizer));
     return tokenizer;

@@ -87,7 +87,7 @@ static void add_bleu(bo_context *context, const bo_model *model, const bo_texts 
         bo_ids ids = {0};
         char *text;
         size_t bytes, reference_bytes;
-        const char *reference = bo_texts_words(texts, i, 1, &reference_bytes);
+        const char *reference = bo_texts_text(texts, i, 1, &reference_bytes);
         assert_ok(context, bo_model_translate(context, model, texts, i, 1, NULL, &ids, NULL));
         assert_ok(context,
                   bo_tokenizer_decode(context, bo_model_tokenizer(model), ids.items, ids.count, &text, &bytes));

@@ -82,7 +82,8 @@ static inline void pack_create(pack *p)
 {
     bo_rng rng = bo_rng_make(13, 1);
     bo_text_pack *q = &p->packed;
-    *p = (pack){.packed = {.examples = PAIRS, .most = PAIRS, .sequences = PAIRS + 1, .max_sequences = PAIRS + 1}};
+    *p = (pack){
+        .packed = {.examples = PAIRS, .max_examples = PAIRS, .sequences = PAIRS + 1, .max_sequences = PAIRS + 1}};
     pack_stream(&q->source, SOURCE_ROWS, p->buffer, p->lengths[0], source_lengths);
     pack_stream(&q->stream, TARGET_ROWS, p->buffer + 3 * SOURCE_ROWS, p->lengths[1], target_lengths);
     q->targets = p->buffer + 3 * (SOURCE_ROWS + TARGET_ROWS);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int fail(const char *words)
+static int fail(const char *message)
 {
-    fprintf(stderr, "print_bleu: %s\n", words);
+    fprintf(stderr, "print_bleu: %s\n", message);
     return EXIT_FAILURE;
 }
 

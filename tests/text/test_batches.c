@@ -89,8 +89,8 @@ static void test_epochs(void **state)
     int32_t tokens[BATCH * CONTEXT], targets[BATCH * CONTEXT];
     uint64_t offsets[EPOCHS];
     for (uint64_t epoch = 0, sequence = 0; epoch < EPOCHS; epoch++) {
-        static bool taken[LENGTH];
-        memset(taken, 0, sizeof taken);
+        static bool covered[LENGTH];
+        memset(covered, 0, sizeof covered);
         offsets[epoch] = LENGTH;
         for (uint64_t w = 0; w < windows; w++, sequence++) {
             assert_ok(s.context, bo_batches_fill(s.context, &desc, sequence / BATCH, (size_t)(sequence % BATCH), 1,
@@ -105,8 +105,8 @@ static void test_epochs(void **state)
             assert_true(at + CONTEXT < LENGTH);
             for (size_t i = 0; i < CONTEXT; i++) {
                 assert_int_equal(targets[i], (unsigned char)text[at + i + 1]);
-                assert_false(taken[at + i]);
-                taken[at + i] = true;
+                assert_false(covered[at + i]);
+                covered[at + i] = true;
             }
             if (at < offsets[epoch]) offsets[epoch] = at;
         }
@@ -143,8 +143,8 @@ static void test_parts(void **state)
     close_setting(&s);
 }
 
-/* With lanes, a sequence continues that of the step before until its epoch ends; an epoch uses no token twice; parts
- * are those of the whole. */
+/* With lanes, a sequence continues the sequence of the previous step until its epoch ends; an epoch uses no token
+ * twice; parts agree with the whole. */
 static void test_lanes(void **state)
 {
     enum { LENGTH = 1003, CONTEXT = 8, BATCH = 6, EPOCHS = 3 };
@@ -155,26 +155,26 @@ static void test_lanes(void **state)
     const uint64_t length = bo_batches_per_epoch(&desc) / BATCH;
     int32_t tokens[BATCH * CONTEXT], targets[BATCH * CONTEXT], last[BATCH], part[2][CONTEXT];
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-        size_t taken[128 * 128] = {0}, used = 0;
+        size_t covered[128 * 128] = {0}, used = 0;
         for (uint64_t step = epoch * length; step < (epoch + 1) * length; step++) {
             assert_ok(s.context, bo_batches_fill(s.context, &desc, step, 0, BATCH, tokens, targets, NULL, NULL, NULL));
             for (size_t lane = 0; lane < BATCH; lane++) {
-                const int32_t *own = tokens + lane * CONTEXT;
+                const int32_t *part_tokens = tokens + lane * CONTEXT;
                 assert_true(bo_batches_begins(&desc, step, lane) == (step % length == 0));
-                if (step % length) assert_int_equal(own[0], last[lane]);
+                if (step % length) assert_int_equal(part_tokens[0], last[lane]);
                 last[lane] = targets[lane * CONTEXT + CONTEXT - 1];
                 for (size_t i = 0; i + 1 < CONTEXT; i++) /* even bytes and their successors are numbers */
-                    if (own[i] >= 128) taken[(own[i] - 128) + 128 * own[i + 1]]++, used++;
+                    if (part_tokens[i] >= 128) covered[(part_tokens[i] - 128) + 128 * part_tokens[i + 1]]++, used++;
                 bo_batches_desc share = desc;
                 share.part = lane / 2, share.parts = BATCH / 2;
                 assert_ok(s.context,
                           bo_batches_fill(s.context, &share, step, lane % 2, 1, part[0], part[1], NULL, NULL, NULL));
-                assert_memory_equal(part[0], own, sizeof part[0]);
+                assert_memory_equal(part[0], part_tokens, sizeof part[0]);
                 assert_true(bo_batches_begins(&share, step, lane % 2) == bo_batches_begins(&desc, step, lane));
             }
         }
         assert_true(used > LENGTH / 3);
-        for (size_t i = 0; i < 128 * 128; i++) assert_in_range(taken[i], 0, 1);
+        for (size_t i = 0; i < 128 * 128; i++) assert_in_range(covered[i], 0, 1);
     }
     close_setting(&s);
 }
@@ -193,7 +193,7 @@ static void test_documents(void **state)
         size_t lengths[BATCH * CONTEXT], runs = BATCH * CONTEXT, row = 0;
         assert_ok(s.context,
                   bo_batches_fill(s.context, &desc, step, 0, BATCH, tokens, targets, positions, lengths, &runs));
-        for (size_t r = 0; r < runs; r++) { /* each document is one letter here */
+        for (size_t r = 0; r < runs; r++) { /* each document is one character */
             assert_true(row / CONTEXT == (row + lengths[r] - 1) / CONTEXT);
             for (size_t i = 0; i < lengths[r]; i++, row++) {
                 assert_int_equal(positions[row], i);
@@ -216,7 +216,7 @@ static void test_documents(void **state)
 
 /* ---- invalid input ----------------------------------------------------------------------------------------------- */
 
-/* A lane begins anew where a document starts exactly at its window. */
+/* A lane starts again where a document starts exactly at its window. */
 static void test_lanes_of_documents(void **state)
 {
     enum { CONTEXT = 5, DOCUMENTS = 30 };

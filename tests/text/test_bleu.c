@@ -100,7 +100,7 @@ static void test_white_space(void **state)
 
 /* ---- by brute force ---------------------------------------------------------------------------------------------- */
 
-enum { MOST_WORDS = 24 };
+enum { MAX_WORDS = 24 };
 
 static bool same_run(const char (*a)[4], const char (*b)[4], size_t n)
 {
@@ -113,12 +113,12 @@ static bool same_run(const char (*a)[4], const char (*b)[4], size_t n)
 static uint64_t cross_out(const char (*hypothesis)[4], size_t count, const char (*reference)[4], size_t reference_count,
                           size_t n)
 {
-    bool taken[MOST_WORDS] = {false};
+    bool matched[MAX_WORDS] = {false};
     uint64_t matches = 0;
     for (size_t i = 0; i + n <= count; i++)
         for (size_t j = 0; j + n <= reference_count; j++)
-            if (!taken[j] && same_run(hypothesis + i, reference + j, n)) {
-                taken[j] = true;
+            if (!matched[j] && same_run(hypothesis + i, reference + j, n)) {
+                matched[j] = true;
                 matches++;
                 break;
             }
@@ -127,7 +127,7 @@ static uint64_t cross_out(const char (*hypothesis)[4], size_t count, const char 
 
 static size_t draw_sentence(bo_rng *rng, char (*words)[4], char *text)
 {
-    const size_t count = (size_t)bo_rng_below(rng, MOST_WORDS);
+    const size_t count = (size_t)bo_rng_below(rng, MAX_WORDS);
     *text = 0;
     for (size_t i = 0; i < count; i++) {
         snprintf(words[i], sizeof words[i], "%s%c", bo_rng_below(rng, 4) ? "" : "x",
@@ -144,7 +144,7 @@ static void test_brute_force(void **state)
     bo_rng rng = bo_rng_make(4, bo_rng_stream("test.bleu", 0));
     bo_bleu_counts counts = {0}, expected = {0};
     for (int sentence = 0; sentence < 2000; sentence++) {
-        char words[2][MOST_WORDS][4], text[2][MOST_WORDS * 8];
+        char words[2][MAX_WORDS][4], text[2][MAX_WORDS * 8];
         size_t count[2];
         for (int i = 0; i < 2; i++) count[i] = draw_sentence(&rng, words[i], text[i]);
         assert_ok(context, bo_bleu_add(context, &counts, text[0], strlen(text[0]), text[1], strlen(text[1]), false));
@@ -163,15 +163,15 @@ static void test_brute_force(void **state)
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-static void words_of(bo_context *context, const char *text, char *out, size_t room)
+static void words_of(bo_context *context, const char *text, char *out, size_t size)
 {
     bo_buffer spaced = {0};
     assert_ok(context, bo_bleu_tokenize(context, text, strlen(text), &spaced));
     size_t used = 0;
     for (size_t i = 0; i < spaced.length; i++) {
-        const bool blank = spaced.bytes[i] == ' ';
-        if (blank && (used == 0 || out[used - 1] == ' ')) continue;
-        assert_true(used + 1 < room);
+        const bool space = spaced.bytes[i] == ' ';
+        if (space && (used == 0 || out[used - 1] == ' ')) continue;
+        assert_true(used + 1 < size);
         out[used++] = spaced.bytes[i];
     }
     while (used > 0 && out[used - 1] == ' ') used--;
@@ -208,7 +208,7 @@ static void test_tokens(void **state)
 }
 
 /* Replaces every match of `pattern` in *text by `form`, where 1 and 2 are its groups. */
-static void replace_all(const char *pattern, const char *form, char *text, size_t room)
+static void replace_all(const char *pattern, const char *form, char *text, size_t size)
 {
     regex_t compiled;
     regmatch_t groups[3];
@@ -230,7 +230,7 @@ static void replace_all(const char *pattern, const char *form, char *text, size_
     }
     regfree(&compiled);
     strcpy(out + used, at);
-    assert_true(strlen(out) < room);
+    assert_true(strlen(out) < size);
     strcpy(text, out);
 }
 

@@ -31,15 +31,16 @@ static void expect(bo_context *context, const char *template, const char *variab
 }
 
 /* The template is refused when it is parsed or rendered. */
-static void expect_refusal(bo_context *context, bo_status status, const char *template, const char *words)
+static void expect_refusal(bo_context *context, bo_status status, const char *template, const char *message)
 {
     bo_chat_template *chat = NULL;
     char *text = NULL;
     size_t bytes;
     bo_status found = bo_chat_template_create(context, &(bo_chat_template_desc){.text = template}, &chat);
     if (found == BO_OK) found = bo_chat_render(context, chat, NULL, 0, NULL, &text, &bytes);
-    if (found != status || !strstr(bo_context_error(context), words))
-        fail_msg("%.200s: status %d '%s', expected %d '%s'", template, found, bo_context_error(context), status, words);
+    if (found != status || !strstr(bo_context_error(context), message))
+        fail_msg("%.200s: status %d '%s', expected %d '%s'", template, found, bo_context_error(context), status,
+                 message);
     assert_null(text);
     bo_chat_template_destroy(chat);
 }
@@ -125,7 +126,7 @@ static void test_published(void **state)
 
 /* ---- the language ------------------------------------------------------------------------------------------------ */
 
-/* Expected texts are those of jinja2 3.1.6 with trim_blocks and lstrip_blocks. */
+/* Expected texts come from jinja2 3.1.6 with trim_blocks and lstrip_blocks. */
 static void test_language(void **state)
 {
     static const char *const cases[][3] = {
@@ -200,7 +201,7 @@ static void test_refusals(void **state)
 {
     static const struct {
         bo_status status;
-        const char *template, *words;
+        const char *template, *message;
     } cases[] = {
         {BO_UNSUPPORTED, "x\n{{ 1 | wordcount }}", "chat template: line 2: the filter 'wordcount' is not supported"},
         {BO_UNSUPPORTED, "{% if true %}\n{{ 1 | wordcount }}{% endif %}", "line 2: the filter 'wordcount'"},
@@ -230,7 +231,7 @@ static void test_refusals(void **state)
     };
     test_directory *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect_refusal(f->context, cases[i].status, cases[i].template, cases[i].words);
+        expect_refusal(f->context, cases[i].status, cases[i].template, cases[i].message);
 }
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
@@ -330,7 +331,7 @@ static void test_many_variables(void **state)
     free(text);
 }
 
-/* Names that share a place of the hash table are charged: each is found after the others. */
+/* Names with colliding hashes are charged: each is found after the others. */
 static void test_colliding_names(void **state)
 {
     enum { NAMES = 3000, PLACES = 4096 };
@@ -357,7 +358,7 @@ static void test_colliding_names(void **state)
 
 /* Tokens of one letter; <e> and <f> are special, and <t> is another added token. `normalized`: so is the text that <e>
  * and <f> are found in. */
-static bo_tokenizer *load_letters(bo_context *context, bool normalized, const char *normalizer)
+static bo_tokenizer *load_characters(bo_context *context, bool normalized, const char *normalizer)
 {
     char text[4096], *at = text;
     bo_tokenizer *tokenizer;
@@ -397,7 +398,7 @@ static const char LOWERCASE[] = "{\"type\": \"Lowercase\"}";
 static void test_special_tokens(void **state)
 {
     test_directory *f = *state;
-    bo_tokenizer *tokenizer = load_letters(f->context, false, LOWERCASE);
+    bo_tokenizer *tokenizer = load_characters(f->context, false, LOWERCASE);
     static const struct {
         const char *template, *content, *expected, *parsed;
     } cases[] = {
@@ -476,7 +477,7 @@ static void test_normalized_special_tokens(void **state)
     test_directory *f = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char variables[64];
-        bo_tokenizer *tokenizer = load_letters(f->context, true, cases[i].normalizer);
+        bo_tokenizer *tokenizer = load_characters(f->context, true, cases[i].normalizer);
         snprintf(variables, sizeof variables, "{\"x\": \"%s\"}", cases[i].content);
         expect_tokens(f->context, tokenizer, cases[i].template, variables, false, cases[i].expected);
         expect_tokens(f->context, tokenizer, cases[i].template, variables, true, cases[i].parsed);

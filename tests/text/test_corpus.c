@@ -52,7 +52,7 @@ static void test_files(void **state)
     bo_tokenizer_destroy(bytes);
 }
 
-/* Every way to read gives the same bytes: any start, any count. */
+/* Every read gives the same bytes, for any start and any count. */
 static void test_reading(void **state)
 {
     test_directory *f = *state;
@@ -71,10 +71,10 @@ static void test_reading(void **state)
         if (text[i] != ';') plain[count++] = text[i];
     assert_int_equal(bo_corpus_tokens(corpus), count);
     for (size_t round = 0; round < 300; round++) {
-        size_t first = bo_rng_below(&rng, count), wanted = bo_rng_below(&rng, count - first + 1);
+        size_t first = bo_rng_below(&rng, count), length = bo_rng_below(&rng, count - first + 1);
         int32_t ids[LENGTH];
-        assert_ok(f->context, bo_corpus_read(f->context, corpus, first, wanted, ids));
-        for (size_t i = 0; i < wanted; i++) assert_int_equal(ids[i], (unsigned char)plain[first + i]);
+        assert_ok(f->context, bo_corpus_read(f->context, corpus, first, length, ids));
+        for (size_t i = 0; i < length; i++) assert_int_equal(ids[i], (unsigned char)plain[first + i]);
         uint64_t next = bo_corpus_next_document(corpus, first);
         assert_int_equal(next, (first / 12 + 1) * 12 < count ? (first / 12 + 1) * 12 : count);
     }
@@ -126,7 +126,7 @@ static void test_encoding(void **state)
     bo_tokenizer_desc learned = {.vocab = 400};
     char *text = malloc(BYTES);
     size_t length = test_prose(9, text, BYTES), half = length / 2;
-    /* so that cuts are in runs of blanks */
+    /* so that cuts are in runs of spaces */
     for (size_t i = half; i < length; i++) text[i] = "the\n\n\n\n\n\n\n\n"[i % 11];
     memcpy(text + half, "<SEP>", 5);
     const char *path = test_write(f, "t.txt", text, length);
@@ -159,7 +159,7 @@ static void test_encoding(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* The byte counts of parts add up to that of the whole. */
+/* The byte counts of parts add up to the byte count of the whole. */
 static void test_bytes_of_parts(void **state)
 {
     test_directory *f = *state;
@@ -189,7 +189,7 @@ static void test_bytes_of_parts(void **state)
 static void test_invalid(void **state)
 {
     test_directory *f = *state;
-    bo_tokenizer *tokenizer = test_learn(f, 300, 1 << 14), *bytes, *letters;
+    bo_tokenizer *tokenizer = test_learn(f, 300, 1 << 14), *bytes, *byte_level;
     const char *path = test_write(f, "odd.txt", "good \xff bad \xfe worse", 17);
     bo_corpus_desc desc = {.paths = &path, .path_count = 1, .tokenizer = tokenizer};
     bo_corpus_close(open_corpus(f, &desc));
@@ -199,12 +199,12 @@ static void test_invalid(void **state)
     desc.tokenizer = bytes;
     bo_corpus_close(open_corpus(f, &desc));
     assert_int_equal(f->warnings, 1);
-    letters =
+    byte_level =
         test_parse(f->context, "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"g\": 0, \"o\": 1}, \"merges\": []}}");
-    desc.tokenizer = letters;
+    desc.tokenizer = byte_level;
     bo_corpus *corpus;
     assert_fails(f->context, BO_FORMAT, "byte 5 of the file is not UTF-8", bo_corpus_open(f->context, &desc, &corpus));
-    bo_tokenizer_destroy(letters);
+    bo_tokenizer_destroy(byte_level);
     bo_tokenizer_destroy(bytes);
     bo_tokenizer_destroy(tokenizer);
 }

@@ -60,7 +60,7 @@ static bo_status learn(void *what)
 static bo_status pack(void *what)
 {
     setting *s = what;
-    const bo_packs_desc desc = {.texts = s->texts, .rows = 40, .target_rows = 40, .most = 8, .batch = 2};
+    const bo_packs_desc desc = {.texts = s->texts, .rows = 40, .target_rows = 40, .max_examples = 8, .batch = 2};
     bo_packs *packs = (bo_packs *)s;
     bo_status status = bo_packs_create(s->context, &desc, &packs);
     if (status != BO_OK) assert_null(packs);

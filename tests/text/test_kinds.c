@@ -2,7 +2,7 @@
 #include "text/facts.h"
 #include "texts.h"
 
-/* A tokenizer with these words (separated by |): each of them is one token, and anything else becomes "?". */
+/* A tokenizer with these words (separated by |): each word is one token, and other text becomes "?". */
 static bo_tokenizer *word_tokenizer(bo_context *context, const char *normalizer, const char *splitter,
                                     const char *words)
 {
@@ -153,9 +153,9 @@ static void test_llama(void **state)
     assert_int_equal(ids.items[0], 1);
     bo_ids_free(&ids);
     size_t length;
-    assert_memory_equal(bo_tokenizer_piece(tokenizer, 11, &length), " ab", 3); /* inside a text, the blank stays */
+    assert_memory_equal(bo_tokenizer_piece(tokenizer, 11, &length), " ab", 3); /* inside a text, the space stays */
     assert_int_equal(length, 3);
-    expect_round_trip(f->context, tokenizer, "ab b", 4); /* the added blank is removed */
+    expect_round_trip(f->context, tokenizer, "ab b", 4); /* the added space is removed */
     expect_round_trip(f->context, tokenizer, " a\xc3\xa9", 4);
     expect_round_trip(f->context, tokenizer, "", 0);
     bo_tokenizer_destroy(tokenizer);
@@ -187,7 +187,7 @@ static void test_documents(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* Metaspace is reversible: the blank that it added to the text is removed. Strip without Fuse applies to every
+/* Metaspace is reversible: the space that it added to the text is removed. Strip without Fuse applies to every
  * token. */
 static void test_decoders(void **state)
 {
@@ -240,12 +240,12 @@ static void test_whole_words(void **state)
     }
 }
 
-/* Text is cut for speed where no merge joins two characters: the ids are those of the uncut text. */
+/* Text is cut for speed where no merge joins two characters: the ids equal the ids of the uncut text. */
 static void test_seams(void **state)
 {
     test_directory *f = *state;
-    static const char *const letters[] = {"a", "b", "c", "▁", "\xc3\xa9", "\xe6\x9d\xb1",
-                                          "x", "\n"}; /* the last two are bytes */
+    static const char *const pieces[] = {"a", "b", "c", "▁", "\xc3\xa9", "\xe6\x9d\xb1",
+                                         "x", "\n"}; /* the last two are bytes */
     static char json[16384];
     char *to = json;
     to += sprintf(to, "{\"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {");
@@ -264,7 +264,7 @@ static void test_seams(void **state)
         char text[1000];
         size_t length = 0;
         for (uint64_t i = bo_rng_below(&rng, 200); i > 0; i--)
-            length += (size_t)sprintf(text + length, "%s", letters[bo_rng_below(&rng, 8)]);
+            length += (size_t)sprintf(text + length, "%s", pieces[bo_rng_below(&rng, 8)]);
         bo_ids one = test_encode(f->context, cut, text, length), other = test_encode(f->context, whole, text, length);
         assert_int_equal(one.count, other.count);
         if (one.count) assert_memory_equal(one.items, other.items, one.count * sizeof *one.items);
@@ -283,7 +283,7 @@ static void test_added(void **state)
                     "\"<m><n>\"}, {\"id\": 5, \"content\": \"<r>\", \"rstrip\": true}], \"model\": {\"type\": \"BPE\", "
                     "\"vocab\": {\"a\": 0, \" \": 1, \"b\": 2}, \"merges\": []}}");
     assert_int_equal(bo_tokenizer_vocab(tokenizer), 6);
-    expect_ids(f, tokenizer, "a  <m> b", 4, (int32_t[]){0, 3, 1, 2});  /* includes the blanks before it */
+    expect_ids(f, tokenizer, "a  <m> b", 4, (int32_t[]){0, 3, 1, 2});  /* includes the spaces before it */
     expect_ids(f, tokenizer, "a <m><n>b", 4, (int32_t[]){0, 1, 4, 2}); /* the longest match */
     expect_ids(f, tokenizer, "a <r>  b", 4, (int32_t[]){0, 1, 5, 2});
     bo_ids ids = {0};
@@ -315,7 +315,7 @@ static void test_refusals(void **state)
 #define PLAIN                MODEL("{\"a\": 0}", "[]")
     static const struct {
         bo_status status;
-        const char *words, *json;
+        const char *message, *json;
     } cases[] = {
         {BO_FORMAT, "malformed", ""},
         {BO_FORMAT, "member \"model\", found none", "{}"},
@@ -376,7 +376,7 @@ static void test_refusals(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_tokenizer *tokenizer = (bo_tokenizer *)f;
-        assert_fails(f->context, cases[i].status, cases[i].words,
+        assert_fails(f->context, cases[i].status, cases[i].message,
                      bo_tokenizer_parse(f->context, "test", cases[i].json, strlen(cases[i].json), &tokenizer));
         assert_null(tokenizer);
     }
@@ -408,7 +408,7 @@ static void test_long_template(void **state)
     test_directory *f = *state;
     static const struct {
         size_t items, ids;
-        const char *words;
+        const char *message;
     } cases[] = {
         {1, 64, NULL},
         {64, 1, NULL},
@@ -423,8 +423,8 @@ static void test_long_template(void **state)
         char *json = make_template(cases[i].items, cases[i].ids);
         const bo_status status = bo_tokenizer_parse(f->context, "test", json, strlen(json), &tokenizer);
         free(json);
-        if (cases[i].words) {
-            assert_fails(f->context, BO_UNSUPPORTED, cases[i].words, status);
+        if (cases[i].message) {
+            assert_fails(f->context, BO_UNSUPPORTED, cases[i].message, status);
             continue;
         }
         assert_ok(f->context, status);
@@ -436,7 +436,7 @@ static void test_long_template(void **state)
     }
 }
 
-/* Each of 16 decoders makes ten letters of one: a file of 1 KB would make 10^16 bytes. */
+/* Each of 16 decoders replaces one character by ten: a file of 1 KB would produce 10^16 bytes. */
 static void test_growing_texts(void **state)
 {
     test_directory *f = *state;
@@ -454,7 +454,7 @@ static void test_growing_texts(void **state)
         const bo_status status = bo_tokenizer_parse(f->context, "test", json, size, &tokenizer);
         free(json);
         if (decoders > 5)
-            assert_fails(f->context, BO_UNSUPPORTED, "test: replacing \"a\" gives a text of more than ", status);
+            assert_fails(f->context, BO_UNSUPPORTED, "test: replacing \"a\" produces a text of more than ", status);
         else
             assert_ok(f->context, status);
         bo_tokenizer_destroy(tokenizer);

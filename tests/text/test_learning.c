@@ -3,13 +3,13 @@
 #include "texts.h"
 #include "text/learn.h"
 
-enum { WORDS = 600, MOST = 24 };
+enum { WORDS = 600, MAX_LENGTH = 24 };
 
 /* ---- the definition ---------------------------------------------------------------------------------------------- */
 
 /* Words as lists of symbols; all pairs are counted again for each merge. */
 typedef struct plain {
-    int32_t symbols[WORDS][MOST];
+    int32_t symbols[WORDS][MAX_LENGTH];
     size_t lengths[WORDS], counts[WORDS], words;
 } plain;
 
@@ -22,7 +22,7 @@ static size_t occurrences(const plain *p, int32_t left, int32_t right)
     return count;
 }
 
-/* The most frequent pair; of equal ones the smallest. */
+/* The most frequent pair; among equals the smallest. */
 static size_t best_pair(const plain *p, int32_t pair[2])
 {
     size_t best = 0;
@@ -58,12 +58,12 @@ static void test_definition(void **state)
     static plain p;
     bo_rng rng = bo_rng_make(5, 5);
     bo_tally tally;
-    static char texts[WORDS][MOST];
+    static char texts[WORDS][MAX_LENGTH];
     int32_t byte_ids[256], merges[200][2];
     for (int i = 0; i < 256; i++) byte_ids[i] = 300 - i; /* the numbering is arbitrary */
     assert_ok(f->context, bo_tally_create(f->context, &tally));
     for (size_t w = 0; w < WORDS; w++) {
-        size_t length = 1 + bo_rng_below(&rng, w % 9 ? 8 : MOST - 2); /* few letters: many ties and overlaps */
+        size_t length = 1 + bo_rng_below(&rng, w % 9 ? 8 : MAX_LENGTH - 2); /* few symbols: many ties and overlaps */
         for (size_t i = 0; i < length; i++) texts[w][i] = "aabc"[bo_rng_below(&rng, 4)];
         assert_ok(f->context, bo_tally_add(f->context, &tally, texts[w], length, 1 + w % 3));
     }
@@ -172,7 +172,8 @@ static void test_options(void **state)
     assert_int_equal(bo_tokenizer_find(tokenizer, "<y>"), 1);
     bo_tokenizer_destroy(tokenizer);
     /* A custom pattern and no special token. */
-    desc = (bo_tokenizer_desc){.vocab = 1000, .special = special, .special_count = 0, .pattern = "[^<>]+", .least = 3};
+    desc =
+        (bo_tokenizer_desc){.vocab = 1000, .special = special, .special_count = 0, .pattern = "[^<>]+", .min_count = 3};
     assert_ok(f->context, bo_tokenizer_train(f->context, &desc, &path, 1, &tokenizer));
     expect_pieces(f->context, tokenizer, "aa bb<x>", "aa bb|<|x|>");
     const char *out = test_path(f, "own.json");

@@ -29,7 +29,7 @@ static size_t sentence_length(bo_rng *rng, size_t side, size_t before)
     return length < 2 ? 2 : (size_t)length;
 }
 
-static size_t letter_length(bo_rng *rng, size_t side, size_t before)
+static size_t short_length(bo_rng *rng, size_t side, size_t before)
 {
     (void)side, (void)before;
     return 1 + (size_t)bo_rng_below(rng, 12);
@@ -70,7 +70,7 @@ static void close_setting(setting *s)
     bo_tokenizer_destroy(s->bytes);
 }
 
-static bo_packs *make(const setting *s, bo_packs_desc desc)
+static bo_packs *create_packs(const setting *s, bo_packs_desc desc)
 {
     bo_packs *packs;
     desc.texts = s->texts;
@@ -91,24 +91,24 @@ static size_t take_epoch(const setting *s, bo_packs *packs, const bo_packs_desc 
 {
     const size_t count = bo_texts_count(s->texts);
     bool *seen = calloc(count, sizeof *seen);
-    size_t *examples = malloc(desc->most * sizeof *examples), taken = 0, used = 0, tokens = 0;
-    for (; taken < count; used++, ++*at) {
+    size_t *examples = malloc(desc->max_examples * sizeof *examples), used_examples = 0, used = 0, tokens = 0;
+    for (; used_examples < count; used++, ++*at) {
         size_t in = 0, need[2] = {0, 0};
         assert_ok(s->context,
                   bo_packs_get(s->context, packs, *at / desc->batch, (size_t)(*at % desc->batch), examples, &in));
-        assert_true(in > 0 && in <= desc->most);
+        assert_true(in > 0 && in <= desc->max_examples);
         for (size_t i = 0; i < in; i++) {
             assert_true(examples[i] < count);
             assert_false(seen[examples[i]]);
             seen[examples[i]] = true;
-            if (order) order[taken] = examples[i];
-            taken++;
+            if (order) order[used_examples] = examples[i];
+            used_examples++;
             add_need(s, examples[i], need);
         }
         assert_true(need[0] <= desc->rows && need[1] <= desc->target_rows);
         tokens += need[0] + need[1];
     }
-    assert_int_equal(taken, count);
+    assert_int_equal(used_examples, count);
     assert_int_equal(tokens, bo_texts_tokens(s->texts, 0) + bo_texts_tokens(s->texts, 1));
     free(seen);
     free(examples);
@@ -121,7 +121,7 @@ static void expect_full(void **state, bo_texts_kind kind, size_t count, length_f
 {
     setting s = open_setting(state, kind, count, length_of);
     desc.seed = 5;
-    bo_packs *packs = make(&s, desc);
+    bo_packs *packs = create_packs(&s, desc);
     uint64_t at = 0;
     const size_t used = take_epoch(&s, packs, &desc, &at, NULL);
     assert_int_equal(used, bo_packs_per_epoch(packs));
@@ -134,28 +134,29 @@ static void expect_full(void **state, bo_texts_kind kind, size_t count, length_f
 
 static void test_reviews_fill(void **state)
 {
-    expect_full(state, BO_TEXTS_LABELED, 5000, review_length, (bo_packs_desc){.rows = 4096, .most = 256, .batch = 4});
+    expect_full(state, BO_TEXTS_LABELED, 5000, review_length,
+                (bo_packs_desc){.rows = 4096, .max_examples = 256, .batch = 4});
 }
 
 static void test_pairs_fill(void **state)
 {
     expect_full(state, BO_TEXTS_LABELED_PAIR, 2000, review_length,
-                (bo_packs_desc){.rows = 8192, .most = 64, .batch = 2});
+                (bo_packs_desc){.rows = 8192, .max_examples = 64, .batch = 2});
 }
 
 static void test_sentences_fill(void **state)
 {
     expect_full(state, BO_TEXTS_PAIR, 5000, sentence_length,
-                (bo_packs_desc){.rows = 512, .target_rows = 512, .most = 256, .batch = 4});
+                (bo_packs_desc){.rows = 512, .target_rows = 512, .max_examples = 256, .batch = 4});
 }
 
 /* Epochs follow without a gap, each in another order; any pack can be requested at any time. */
 static void test_epochs(void **state)
 {
-    enum { COUNT = 3000, EPOCHS = 4, BATCH = 3, MOST = 16 };
-    setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, letter_length);
-    const bo_packs_desc desc = {.rows = 40, .most = MOST, .batch = BATCH, .seed = 9};
-    bo_packs *packs = make(&s, desc);
+    enum { COUNT = 3000, EPOCHS = 4, BATCH = 3, MAX_EXAMPLES = 16 };
+    setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, short_length);
+    const bo_packs_desc desc = {.rows = 40, .max_examples = MAX_EXAMPLES, .batch = BATCH, .seed = 9};
+    bo_packs *packs = create_packs(&s, desc);
     static size_t order[EPOCHS][COUNT];
     uint64_t at = 0, ends[EPOCHS];
     for (size_t e = 0; e < EPOCHS; e++) {
@@ -166,9 +167,9 @@ static void test_epochs(void **state)
         assert_true(same < 12); /* Poisson distributed with mean 1 */
     }
     size_t tail = COUNT;
-    bo_packs *fresh = make(&s, desc); /* a resumed run */
+    bo_packs *fresh = create_packs(&s, desc); /* a resumed run */
     for (uint64_t p = ends[2] + 5; p-- > ends[2] - 5;) {
-        size_t one[MOST], two[MOST], count_one, count_two;
+        size_t one[MAX_EXAMPLES], two[MAX_EXAMPLES], count_one, count_two;
         assert_ok(s.context, bo_packs_get(s.context, packs, p / BATCH, (size_t)(p % BATCH), one, &count_one));
         assert_ok(s.context, bo_packs_get(s.context, fresh, p / BATCH, (size_t)(p % BATCH), two, &count_two));
         assert_int_equal(count_one, count_two);
@@ -185,29 +186,29 @@ static void test_epochs(void **state)
 /* Long and short examples are mixed: packs are not sorted by length. */
 static void test_order_is_fair(void **state)
 {
-    enum { COUNT = 2000, MOST = 64 };
-    setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, letter_length);
-    const bo_packs_desc desc = {.rows = 48, .most = MOST, .batch = 1, .seed = 2};
-    bo_packs *packs = make(&s, desc);
-    double length = 0, taken = 0;
+    enum { COUNT = 2000, MAX_EXAMPLES = 64 };
+    setting s = open_setting(state, BO_TEXTS_LABELED, COUNT, short_length);
+    const bo_packs_desc desc = {.rows = 48, .max_examples = MAX_EXAMPLES, .batch = 1, .seed = 2};
+    bo_packs *packs = create_packs(&s, desc);
+    double length = 0, used_examples = 0;
     const size_t half = bo_packs_per_epoch(packs) / 2;
     for (size_t p = 0; p < half; p++) {
-        size_t examples[MOST], count;
+        size_t examples[MAX_EXAMPLES], count;
         assert_ok(s.context, bo_packs_get(s.context, packs, p, 0, examples, &count));
-        for (size_t i = 0; i < count; i++, taken++) length += (double)bo_text_at(s.texts, examples[i], 0).count;
+        for (size_t i = 0; i < count; i++, used_examples++) length += (double)bo_text_at(s.texts, examples[i], 0).count;
     }
     /* Half of the examples, drawn without replacement: lengths 1 to 12 have variance 143 / 12, and five standard
      * deviations are 0.4. */
-    assert_close(length / taken, (double)bo_texts_tokens(s.texts, 0) / COUNT, 5 * sqrt(143.0 / 12 / COUNT));
+    assert_close(length / used_examples, (double)bo_texts_tokens(s.texts, 0) / COUNT, 5 * sqrt(143.0 / 12 / COUNT));
     bo_packs_destroy(packs);
     close_setting(&s);
 }
 
 static void test_in_order(void **state)
 {
-    setting s = open_setting(state, BO_TEXTS_LABELED, 100, letter_length);
-    const bo_packs_desc desc = {.rows = 24, .most = 8, .batch = 4, .in_order = true};
-    bo_packs *packs = make(&s, desc);
+    setting s = open_setting(state, BO_TEXTS_LABELED, 100, short_length);
+    const bo_packs_desc desc = {.rows = 24, .max_examples = 8, .batch = 4, .in_order = true};
+    bo_packs *packs = create_packs(&s, desc);
     uint64_t at = 0;
     size_t examples[8], count = 1;
     take_epoch(&s, packs, &desc, &at, NULL);
@@ -217,7 +218,7 @@ static void test_in_order(void **state)
     close_setting(&s);
 }
 
-/* An example that fills all rows is alone; `most` bounds the number of short examples in a pack. */
+/* An example that fills all rows is alone; `max_examples` bounds the number of short examples in a pack. */
 static void test_bounds(void **state)
 {
     test_directory *f = *state;
@@ -226,7 +227,7 @@ static void test_bounds(void **state)
     assert_ok(s.context, bo_tokenizer_create(s.context, &s.bytes));
     bo_texts_desc texts = {.paths = &path, .path_count = 1, .tokenizer = s.bytes};
     assert_ok(s.context, bo_texts_open(s.context, &texts, &s.texts));
-    bo_packs *packs = make(&s, (bo_packs_desc){.rows = 8, .most = 2, .batch = 1});
+    bo_packs *packs = create_packs(&s, (bo_packs_desc){.rows = 8, .max_examples = 2, .batch = 1});
     assert_int_equal(bo_packs_per_epoch(packs), 1 + 3);
     for (size_t p = 0; p < 4; p++) {
         size_t examples[2], count;
@@ -236,16 +237,17 @@ static void test_bounds(void **state)
     bo_packs_destroy(packs);
     const struct {
         bo_packs_desc desc;
-        const char *words;
+        const char *message;
     } cases[] = {
-        {{.texts = s.texts, .rows = 7, .most = 2, .batch = 1}, "b.tsv, line 1: packs have 7 rows, found 8 tokens"},
-        {{.texts = s.texts, .rows = 8, .most = 0, .batch = 1}, "at most 0 examples"},
-        {{.texts = s.texts, .rows = 8, .most = 1}, "0 packs per step"},
-        {{.texts = s.texts, .rows = 8, .target_rows = 8, .most = 1, .batch = 1}, "8 and 8 rows"},
-        {{.rows = 8, .most = 1, .batch = 1}, "texts"},
+        {{.texts = s.texts, .rows = 7, .max_examples = 2, .batch = 1},
+         "b.tsv, line 1: packs have 7 rows, found 8 tokens"},
+        {{.texts = s.texts, .rows = 8, .max_examples = 0, .batch = 1}, "at most 0 examples"},
+        {{.texts = s.texts, .rows = 8, .max_examples = 1}, "0 packs per step"},
+        {{.texts = s.texts, .rows = 8, .target_rows = 8, .max_examples = 1, .batch = 1}, "8 and 8 rows"},
+        {{.rows = 8, .max_examples = 1, .batch = 1}, "texts"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_fails(s.context, BO_INVALID, cases[i].words, bo_packs_create(s.context, &cases[i].desc, &packs));
+        assert_fails(s.context, BO_INVALID, cases[i].message, bo_packs_create(s.context, &cases[i].desc, &packs));
     close_setting(&s);
 }
 
@@ -272,21 +274,21 @@ static void expect_stream(const bo_packed_stream *stream, const bo_text_pack *pa
 
 static void test_packed(void **state)
 {
-    enum { COUNT = 40, MOST = 6, BEGIN = 7 };
+    enum { COUNT = 40, MAX_EXAMPLES = 6, BEGIN = 7 };
     static const bo_texts_kind kinds[] = {BO_TEXTS_LABELED, BO_TEXTS_LABELED_PAIR, BO_TEXTS_PAIR};
     for (size_t k = 0; k < 3; k++) {
-        setting s = open_setting(state, kinds[k], COUNT, letter_length);
+        setting s = open_setting(state, kinds[k], COUNT, short_length);
         const bool pair = kinds[k] == BO_TEXTS_PAIR;
         const size_t rows[2] = {60, pair ? 70 : 0}, sides = bo_texts_sides(s.texts), each = pair ? 1 : sides;
         bo_text_pack *packed;
-        assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MOST, BEGIN, &packed));
+        assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MAX_EXAMPLES, BEGIN, &packed));
         assert_int_equal(packed->texts, 0);
-        assert_int_equal(packed->max_sequences, MOST * each + 1);
+        assert_int_equal(packed->max_sequences, MAX_EXAMPLES * each + 1);
         assert_int_equal(packed->stream.rows, pair ? 70 : 60);
         assert_int_equal(packed->source.rows, pair ? 60 : 0);
         for (size_t count = 0; count <= 3; count++) { /* a smaller pack after a larger one must leave no remains */
             const size_t examples[] = {5, 17, 2};
-            bo_text_view views[2 * MOST], sources[MOST];
+            bo_text_view views[2 * MAX_EXAMPLES], sources[MAX_EXAMPLES];
             assert_ok(s.context, bo_text_pack_fill(s.context, packed, s.texts, examples, 3 - count));
             assert_int_equal(packed->examples, 3 - count);
             assert_int_equal(packed->texts, (3 - count) * each);
@@ -296,7 +298,7 @@ static void test_packed(void **state)
                 for (size_t e = 0; e < each; e++) views[i * each + e] = bo_text_at(s.texts, examples[i], pair ? 1 : e);
                 assert_int_equal(packed->labels[i], pair ? -1 : (int)(examples[i] % 3));
             }
-            for (size_t i = 3 - count; i < MOST; i++) assert_int_equal(packed->labels[i], -1);
+            for (size_t i = 3 - count; i < MAX_EXAMPLES; i++) assert_int_equal(packed->labels[i], -1);
             expect_stream(&packed->stream, packed, views, pair ? BEGIN : -1);
             if (!pair) continue;
             expect_stream(&packed->source, packed, sources, -1);
@@ -312,24 +314,24 @@ static void test_packed(void **state)
     }
 }
 
-/* The padding of a pack is split into sequences if there is space for them, in the same way in both streams. */
+/* The padding of a pack is split into sequences if they fit, in the same way in both streams. */
 static void test_rest(void **state)
 {
-    enum { COUNT = 40, MOST = 6 };
-    setting s = open_setting(state, BO_TEXTS_PAIR, COUNT, letter_length);
+    enum { COUNT = 40, MAX_EXAMPLES = 6 };
+    setting s = open_setting(state, BO_TEXTS_PAIR, COUNT, short_length);
     const size_t rows[2] = {300, 1000}, example = 3;
     bo_text_pack *packed;
-    assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MOST, 0, &packed));
+    assert_ok(s.context, bo_text_pack_create(s.context, s.texts, rows, MAX_EXAMPLES, 0, &packed));
     for (size_t count = 0; count < 2; count++) {
         assert_ok(s.context, bo_text_pack_fill(s.context, packed, s.texts, &example, count));
         assert_int_equal(packed->texts, count);
-        assert_int_equal(packed->sequences, MOST + 1);
+        assert_int_equal(packed->sequences, MAX_EXAMPLES + 1);
         const bo_packed_stream *const streams[] = {&packed->source, &packed->stream};
         for (size_t i = 0; i < 2; i++) {
             size_t sum = 0;
             for (size_t q = 0; q < packed->sequences; q++) {
                 sum += streams[i]->lengths[q];
-                assert_true(q < count || streams[i]->lengths[q] <= rows[i] / (MOST + 1 - count) + 1);
+                assert_true(q < count || streams[i]->lengths[q] <= rows[i] / (MAX_EXAMPLES + 1 - count) + 1);
             }
             assert_int_equal(sum, rows[i]);
         }

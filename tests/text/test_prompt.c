@@ -3,7 +3,7 @@
 #include "texts.h"
 #include "base/counting.h"
 
-/* Letters a and b, with what the test adds: further members, and further tokens of the vocabulary. */
+/* Characters a and b, with additions of the test: further members, and further tokens of the vocabulary. */
 #define TOKENIZER(members, vocab)                                                                                      \
     "{\"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true}, {\"id\": 2, \"content\": \"</s>\", "    \
     "\"special\": true}], " members "\"model\": {\"type\": \"BPE\", \"vocab\": {\"<unk>\": 0, \"<s>\": 1, \"</s>\": "  \
@@ -44,7 +44,7 @@ static void test_without_template(void **state)
     bo_tokenizer *tokenizer = test_parse(f->context, TOKENIZER("", ""));
     assert_int_equal(bo_tokenizer_end(tokenizer), 2);
     expect(f, tokenizer, "ab", false, 2, (int32_t[]){3, 4});
-    expect(f, tokenizer, "", false, 1, (int32_t[]){2}); /* the token that ends a text also begins one */
+    expect(f, tokenizer, "", false, 1, (int32_t[]){2}); /* the token that ends a text also starts one */
     expect(f, tokenizer, "", true, 0, NULL);
     bo_tokenizer_destroy(tokenizer);
 }

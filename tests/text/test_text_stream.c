@@ -1,16 +1,16 @@
-/* Text that grows while it is generated: for every division of a text into pieces, what is ready is complete, is never
- * taken back, ends before the first stop text, and nothing is held back without a reason. */
+/* Text that grows while it is generated: for every division of a text into pieces, the ready bytes are complete, never
+ * change, and end before the first stop text, and no byte is pending without a reason. */
 #include "base/counting.h"
 #include "text/text_stream.h"
 
-enum { MOST = 64 };
+enum { MAX_BYTES = 64 };
 
 typedef struct example {
     const char *text, *stops[4]; /* the stop texts end before NULL */
     const char *expected;
 } example;
 
-/* The stop text that is complete first ends the text, whatever the pieces are. */
+/* The stop text that is complete first ends the text, for all pieces. */
 static const example examples[] = {
     {"", {NULL}, ""},
     {"plain text", {NULL}, "plain text"},
@@ -35,20 +35,20 @@ static const example examples[] = {
 };
 
 /* Bytes at the end of a text that are the beginning of a stop text or of a character. */
-static size_t expect_held(const char *text, size_t length, const char *const *stops, size_t count)
+static size_t expected_pending(const char *text, size_t length, const char *const *stops, size_t count)
 {
-    size_t held = 0;
+    size_t pending = 0;
     for (size_t s = 0; s < count; s++)
         for (size_t part = 1; part < strlen(stops[s]) && part <= length; part++)
-            if (memcmp(text + length - part, stops[s], part) == 0 && part > held) held = part;
+            if (memcmp(text + length - part, stops[s], part) == 0 && part > pending) pending = part;
     for (size_t part = 1; part <= 3 && part <= length; part++) {
         const unsigned char first = (unsigned char)text[length - part];
-        const size_t letter = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+        const size_t length_of_character = first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
         bool follows = true;
         for (size_t i = 1; i < part; i++) follows &= ((unsigned char)text[length - i] & 0xc0) == 0x80;
-        if (first >= 0xc0 && follows && letter > part && part > held) held = part;
+        if (first >= 0xc0 && follows && length_of_character > part && part > pending) pending = part;
     }
-    return held;
+    return pending;
 }
 
 /* Adds a text in pieces: border i is after byte i if bit i of the mask is set. */
@@ -58,7 +58,7 @@ static void check(bo_context *context, const example *e, uint64_t borders, bool 
     while (stops < 4 && e->stops[stops]) stops++;
     bo_text_stream stream = {.stops = e->stops, .stop_count = stops};
     const size_t length = strlen(e->text);
-    char taken[MOST + 1];
+    char received[MAX_BYTES + 1];
     size_t count = 0;
     bool stopped = false;
     while (at < length && !stopped) {
@@ -72,32 +72,32 @@ static void check(bo_context *context, const example *e, uint64_t borders, bool 
         assert_true(stream.ready <= stream.length);
         assert_int_equal(stream.text[stream.length], 0);
         if (!stopped) {
-            const size_t held = expect_held(e->text, at, e->stops, stops);
-            if (stream.length - stream.ready != held)
-                fail_msg("'%s' to byte %zu: %zu bytes are held back, expected %zu", e->text, at,
-                         stream.length - stream.ready, held);
+            const size_t pending = expected_pending(e->text, at, e->stops, stops);
+            if (stream.length - stream.ready != pending)
+                fail_msg("'%s' to byte %zu: %zu bytes are pending, expected %zu", e->text, at,
+                         stream.length - stream.ready, pending);
         } else {
             assert_int_equal(stream.ready, stream.length);
         }
         if (drops) {
-            memcpy(taken + count, stream.text, stream.ready);
+            memcpy(received + count, stream.text, stream.ready);
             count += stream.ready;
             bo_text_stream_drop(&stream);
             assert_int_equal(stream.ready, 0);
         }
-        /* what is ready never changes afterwards */
+        /* ready bytes never change afterwards */
         const size_t fixed = drops ? count : stream.ready;
-        if (fixed > strlen(e->expected) || memcmp(drops ? taken : stream.text, e->expected, fixed) != 0)
+        if (fixed > strlen(e->expected) || memcmp(drops ? received : stream.text, e->expected, fixed) != 0)
             fail_msg("'%s' with borders %llx: '%.*s' is ready after byte %zu", e->text, (unsigned long long)borders,
-                     (int)fixed, drops ? taken : stream.text, at);
+                     (int)fixed, drops ? received : stream.text, at);
     }
     assert_int_equal(stopped, strlen(e->expected) < length);
     bo_text_stream_end(&stream);
     assert_int_equal(stream.ready, stream.length);
-    if (stream.length) memcpy(taken + count, stream.text, stream.length);
+    if (stream.length) memcpy(received + count, stream.text, stream.length);
     count += stream.length;
     assert_int_equal(count, strlen(e->expected));
-    assert_memory_equal(taken, e->expected, count);
+    assert_memory_equal(received, e->expected, count);
     bo_text_stream_free(&stream);
     assert_null(stream.text);
     assert_int_equal(stream.length + stream.ready + stream.capacity, 0);
@@ -111,7 +111,7 @@ static void test_divisions(void **state)
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const size_t length = strlen(examples[i].text), borders = length ? length - 1 : 0;
         const uint64_t all = (uint64_t)1 << borders;
-        assert_true(length < MOST);
+        assert_true(length < MAX_BYTES);
         for (int drops = 0; drops < 2; drops++)
             if (borders <= 13)
                 for (uint64_t mask = 0; mask < all; mask++) check(context, &examples[i], mask, drops);

@@ -38,9 +38,9 @@ static bo_texts *read_texts(const setting *s, bo_texts_desc desc, const char *pa
 static void expect_text(const bo_texts *texts, size_t example, size_t side, const char *expected)
 {
     size_t bytes;
-    const char *words = bo_texts_words(texts, example, side, &bytes);
+    const char *content = bo_texts_text(texts, example, side, &bytes);
     assert_int_equal(bytes, strlen(expected));
-    assert_memory_equal(words, expected, bytes);
+    assert_memory_equal(content, expected, bytes);
     bo_text_view view = bo_text_at(texts, example, side);
     assert_int_equal(view.count, bytes);
     for (size_t i = 0; i < view.count; i++) assert_int_equal(view.ids[i], (unsigned char)expected[i]);
@@ -73,7 +73,7 @@ static void test_labeled(void **state)
         size_t length = 1;
         const char *file = "";
         assert_null(bo_texts_ids(texts, bo_texts_count(texts), 0, &length)); /* past the end */
-        assert_null(bo_texts_words(texts, 0, bo_texts_sides(texts), &length));
+        assert_null(bo_texts_text(texts, 0, bo_texts_sides(texts), &length));
         assert_int_equal(length, 0);
         assert_int_equal(bo_texts_label(texts, SIZE_MAX), -1);
         assert_int_equal(bo_texts_line(texts, SIZE_MAX, &file), 0);
@@ -231,8 +231,8 @@ static void test_parts(void **state)
 
 /* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
-/* The ids of every text are those of the text alone, for one and three threads. The tokenizer is trained on the texts
- * only: "zq" occurs only in labels and is not a token. */
+/* The ids of every text equal the ids of the text alone, for one and three threads. The tokenizer is trained on the
+ * texts only: "zq" occurs only in labels and is not a token. */
 static void test_learned(void **state)
 {
     enum { LINES = 1500 };
@@ -264,9 +264,9 @@ static void test_learned(void **state)
     const int32_t end = bo_tokenizer_end(learned[0]);
     for (size_t i = 0; i < LINES; i += 50) {
         size_t bytes;
-        const char *words = bo_texts_words(many, i, 0, &bytes);
+        const char *content = bo_texts_text(many, i, 0, &bytes);
         bo_ids ids = {0};
-        assert_ok(s.context, bo_tokenizer_encode(s.context, learned[0], words, bytes, false, &ids));
+        assert_ok(s.context, bo_tokenizer_encode(s.context, learned[0], content, bytes, false, &ids));
         bo_text_view view = bo_text_at(many, i, 0);
         assert_int_equal(view.count, ids.count);
         assert_memory_equal(view.ids, ids.items, ids.count * sizeof *ids.items);
@@ -307,7 +307,7 @@ static void test_refusals(void **state)
     const bo_texts_desc pair = {.kind = BO_TEXTS_PAIR, .longest = 4}, alone = {.kind = BO_TEXTS_ALONE};
     const struct {
         const bo_texts_desc *desc;
-        const char *text, *words;
+        const char *text, *message;
         bo_status status;
     } cases[] = {
         {&labeled, "pos\tgood\nneg bad\n", "t.tsv, line 2: expected label, tab, text; found 0 tabs: \"neg bad\"",
@@ -340,7 +340,7 @@ static void test_refusals(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bo_texts *texts = (bo_texts *)&s;
         const char *path = test_text(s.directory, "t.tsv", cases[i].text);
-        assert_fails(s.context, cases[i].status, cases[i].words, try_texts(&s, *cases[i].desc, path, &texts));
+        assert_fails(s.context, cases[i].status, cases[i].message, try_texts(&s, *cases[i].desc, path, &texts));
         assert_null(texts);
     }
     bo_texts *texts;

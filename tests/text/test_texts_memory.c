@@ -53,7 +53,7 @@ static void test_empty_lines(void **state)
         for (size_t i = 0; i < cases[c].count; i++) {
             size_t found;
             const bo_text_view view = bo_text_at(texts, i, 0);
-            bo_texts_words(texts, i, 0, &found);
+            bo_texts_text(texts, i, 0, &found);
             assert_int_equal(found, cases[c].bytes[i]);
             assert_int_equal(view.count, found + 1);
             assert_int_equal(view.ids[found], 299);

@@ -23,7 +23,7 @@ static void test_bytes(void **state)
     bo_ids ids = test_encode(f->context, bytes, every, sizeof every);
     for (int i = 0; i < 256; i++) assert_int_equal(ids.items[i], i);
     bo_ids_free(&ids);
-    /* Saved as a tokenizer.json of 256 letters, and recognized when loaded. */
+    /* Saved as a tokenizer.json of 256 byte-level symbols, and recognized when loaded. */
     const char *path = test_path(f, "tokenizer.json");
     assert_ok(f->context, bo_tokenizer_save(f->context, bytes, &(bo_sink){.path = path}));
     assert_ok(f->context, bo_tokenizer_load(f->context, &(bo_source){.path = path}, &read));
@@ -169,8 +169,8 @@ static void test_merging(void **state)
         char word[400];
         int32_t expected[400];
         size_t length = 1 + round % sizeof word; /* words with more than 32 symbols use another algorithm */
-        const char *letters = round % 3 ? "thearndis" : "aaab";
-        for (size_t i = 0; i < length; i++) word[i] = letters[bo_rng_below(&rng, strlen(letters))];
+        const char *alphabet = round % 3 ? "thearndis" : "aaab";
+        for (size_t i = 0; i < length; i++) word[i] = alphabet[bo_rng_below(&rng, strlen(alphabet))];
         size_t count = merge_plainly(tokenizer, word, length, expected);
         bo_ids ids = test_encode(f->context, tokenizer, word, length);
         assert_int_equal(ids.count, count);

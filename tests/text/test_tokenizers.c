@@ -1,4 +1,4 @@
-/* Tokenizers of all kinds: ids and decoded texts are those of the package `tokenizers`. The cases are printed by
+/* Tokenizers of all kinds: ids and decoded texts agree with the package `tokenizers`. The cases are printed by
  * tests/peers/test_tokenizers.py --write. */
 #include <stdlib.h>
 #include "texts.h"
@@ -79,7 +79,7 @@ static void test_nul(void **state)
     bo_tokenizer_destroy(tokenizer);
 }
 
-/* Long words take n log n time, also where a pattern backtracks or the text is one word. */
+/* Long words take n log n time, even if a pattern backtracks or the text is one word. */
 static void test_long_words(void **state)
 {
     test_directory *f = *state;
@@ -99,13 +99,13 @@ static void test_long_words(void **state)
     char *text = malloc(LENGTH);
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (size_t m = 0; m < 2; m++)
-            for (int letter = 0; letter < 2; letter++) {
+            for (int uppercase = 0; uppercase < 2; uppercase++) {
                 char json[1024];
                 snprintf(json, sizeof json, "{%s\"model\": %s}", parts[p], models[m]);
                 bo_tokenizer *tokenizer = test_parse(f->context, json);
-                memset(text, letter ? 'A' : 'z', LENGTH);
+                memset(text, uppercase ? 'A' : 'z', LENGTH);
                 bo_ids ids = test_encode(f->context, tokenizer, text, LENGTH);
-                if (letter) assert_true(ids.count >= LENGTH / 2 && ids.count <= LENGTH / 2 + 2);
+                if (uppercase) assert_true(ids.count >= LENGTH / 2 && ids.count <= LENGTH / 2 + 2);
                 bo_ids_free(&ids);
                 bo_tokenizer_destroy(tokenizer);
             }
@@ -124,7 +124,7 @@ static void test_special(void **state)
     assert_false(bo_tokenizer_is_special(NULL, 0));
 }
 
-/* Without a decoder, tokens are separated by blanks. */
+/* Without a decoder, tokens are separated by spaces. */
 static void test_no_decoder(void **state)
 {
     test_directory *f = *state;

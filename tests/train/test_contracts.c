@@ -212,7 +212,7 @@ RESERVED(reserved_fill, bo_batches_desc, int32_t buffer[8]; d.corpus = t->corpus
          return bo_batches_fill(c, &d, 0, 0, 1, buffer, buffer + 4, NULL, NULL, NULL);)
 RESERVED(reserved_texts, bo_texts_desc, bo_texts *out; d.kind = BO_TEXTS_ALONE; d.tokenizer = t->tokenizer;
          d.memory = "a"; d.memory_bytes = 1; bo_status s = bo_texts_open(c, &d, &out); bo_texts_close(out); return s;)
-RESERVED(reserved_packs, bo_packs_desc, bo_packs *out; d.texts = t->texts; d.rows = 8; d.most = d.batch = 1;
+RESERVED(reserved_packs, bo_packs_desc, bo_packs *out; d.texts = t->texts; d.rows = 8; d.max_examples = d.batch = 1;
          bo_status s = bo_packs_create(c, &d, &out); bo_packs_destroy(out); return s;)
 RESERVED(reserved_bleu, bo_bleu_counts, return bo_bleu_add(c, &d, "a", 1, "a", 1, false);)
 RESERVED(reserved_translate, bo_translate_desc, bo_ids ids = {0}; d.max_tokens = 2;
