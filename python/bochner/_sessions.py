@@ -18,7 +18,7 @@ from ._library import (
     Context, Handle, InvalidArgumentError, NumericError, alone, bytes_source, file_sink, file_source, lib, new_lock,
     saved_bytes, whole,
 )  # fmt: skip
-from ._settings import Unpack, checks_names, fill, flag
+from ._settings import Unpack, checks_names, fill, flag, warn_renamed
 from ._tokenizer import Array, Path
 from .typing import GenerationSettings
 
@@ -152,9 +152,15 @@ class Session:
         return int(lib.bo_session_tokens(self._open()))
 
     @property
-    def room(self) -> int:
+    def remaining(self) -> int:
         """Number of tokens that can still be read."""
         return int(lib.bo_session_room(self._open()))
+
+    @property
+    def room(self) -> int:
+        """Former name of :attr:`remaining`, which will be removed in the next version."""
+        warn_renamed("Session.room", "Session.remaining")
+        return self.remaining
 
     @property
     def nbytes(self) -> int:

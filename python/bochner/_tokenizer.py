@@ -81,7 +81,7 @@ class Tokenizer:
     @checks_names()
     def train(
         cls, data: str | bytes | Path | Sequence[Path], vocab: int, *, special: Sequence[str] | None = None,
-        pattern: str | None = None, least: int | None = None,
+        pattern: str | None = None, min_frequency: int | None = None,
     ) -> Tokenizer:  # fmt: skip
         """Learn a byte-level byte-pair encoding.
 
@@ -95,11 +95,11 @@ class Tokenizer:
             Texts that are always one token (default: "``<|endoftext|>``").
         pattern : str, optional
             Regular expression; pairs are merged only inside its matches (default: that of GPT-2).
-        least : int, optional
+        min_frequency : int, optional
             Minimum number of occurrences of a pair that is merged (default: 2).
         """
         desc, out = c.bo_tokenizer_desc(), ctypes.c_void_p()
-        fill(desc, {"vocab": vocab, "least": least, "pattern": None if pattern is None else text_bytes(pattern, "pattern")})
+        fill(desc, {"vocab": vocab, "least": min_frequency, "pattern": None if pattern is None else text_bytes(pattern, "pattern")})
         if special is not None:
             tokens = _strings([text_bytes(token, "special") for token in ([special] if isinstance(special, str) else special)])
             desc.special, desc.special_count = ctypes.addressof(tokens), len(tokens)

@@ -462,7 +462,7 @@ def test_states_of_other_models_are_refused(model, words, directory):
 
 
 def test_capacity(words):
-    assert words.session().room == 64
+    assert words.session().remaining == 64
     session = words.session(capacity=4)
     with pytest.raises(bochner.InvalidArgumentError, match="capacity"):
         session.feed([1, 2, 3, 4, 5])
