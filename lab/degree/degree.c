@@ -31,7 +31,7 @@
 #define FOUR  ", mean over four tasks"
 #define THREE ", mean over three tasks"
 
-#define OUTPUT "; output matrices are ours"
+#define OUTPUT "; we add output matrices"
 #define TOKENS                                                                                                         \
     "; lines 70-72 are about transformers. Equation 2 does not fit layers of even degree; those of the experiment "    \
     "are "                                                                                                             \

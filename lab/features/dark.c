@@ -83,21 +83,21 @@ static const bo_lab_claim claims[] = {
      .number = "log2 of the highest stable learning rate of DARK divided by that of FAVOR+",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; this measure is ours"},
+     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; we chose this measure"},
     {.name = "useful-rate",
      .statement = "DARK still learns at larger learning rates than FAVOR+.",
      .number = "log2 of the highest learning rate at which DARK ends within 0.5 nats of the best run, divided by that "
                "of FAVOR+",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; this measure is ours"},
+     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; we chose this measure"},
     {.name = "spikes",
      .statement = "Training with DARK has fewer loss spikes than training with FAVOR+.",
      .number = "spikes per 100 steps with FAVOR+ minus spikes per 100 steps with DARK, over the learning rates at "
                "which neither diverges",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; this measure is ours"},
+     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; we chose this measure"},
 };
 
 static const bo_lab_table tables[] = {
