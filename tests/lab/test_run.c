@@ -166,7 +166,7 @@ static bo_status forever(lab_run *r)
     for (;;) BO_TRY(lab_progress(r, 0.25));
 }
 
-/* A library call that reports its own progress. */
+/* A library call that reports progress itself. */
 static bo_status forever_inside(lab_run *r)
 {
     for (;;) BO_TRY(bo_progress(lab_context(r), "inside", 1, 2));
