@@ -76,7 +76,7 @@ def fill(
 
 
 def _fitting(struct: Any, member: str, value: Any) -> Any:
-    """The value as a whole number in the range of the member, if this is one of whole numbers."""
+    """The value as an integer in the range of the member, if the member is an integer."""
     kind = next(kind for name, kind, *_ in struct._fields_ if name == member)
     if kind is ctypes.c_bool:
         return truth(value)
@@ -90,13 +90,13 @@ def _fitting(struct: Any, member: str, value: Any) -> Any:
 
 
 def truth(value: Any) -> bool:
-    """True or False. Texts such as "no" are refused, which Python takes for true."""
+    """True or False. Strings such as "no" are refused, because they are true in Python."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise TypeError("expected True or False")
 
 
-# Settings of which the library takes 0 for the default.
+# Settings for which 0 means the default in the library.
 _POSITIVE = ("features", "gamma", "regularization", "alpha", "degree", "depth", "weight_variance", "scale", "pair_norm")
 
 
@@ -151,7 +151,7 @@ def _rename_former(function: str, arguments: dict[str, Any], known: Collection[s
 
 def checks_names(settings: Any = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: keyword arguments that are neither parameters nor in the TypedDict `settings` raise TypeError with a
-    suggestion, before anything is done. Former names are accepted with a DeprecationWarning."""
+    suggestion, before the function runs. Former names are accepted with a DeprecationWarning."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters.values()
@@ -172,7 +172,7 @@ def checks_names(settings: Any = None) -> Callable[[Callable[P, R]], Callable[P,
 
 
 def read_struct(struct: Any) -> dict[str, Any]:
-    """The members of a struct that the library filled in, without reserved words and pointers."""
+    """The members of a struct that the library filled in, without reserved members and pointers."""
     values = {}
     for name, kind, *_ in struct._fields_:
         if name != "reserved" and kind is not ctypes.c_void_p:

@@ -32,7 +32,7 @@ lib.bo_tokenizer_piece.restype = ctypes.c_void_p  # a piece may contain NUL
 
 @contextlib.contextmanager
 def ids_buffer() -> Iterator[c.bo_ids]:
-    """A list of ids for a call of the library to fill."""
+    """A list of ids that a library call fills."""
     ids = c.bo_ids()
     try:
         yield ids
@@ -174,11 +174,11 @@ class Tokenizer:
         return _id_or_none(lib.bo_tokenizer_find(self._handle, text_bytes(token, "token")))
 
     def is_special(self, token: int) -> bool:
-        """Tell whether an id is a special token, which is usually not shown."""
+        """Return whether an id is a special token, which is not shown by default."""
         return whole(token, "token") < self.vocab and bool(lib.bo_tokenizer_is_special(self._handle, token))
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes of one id inside a text; empty if there is no such id."""
+        """Return the bytes of one id inside a text; empty if the id is invalid."""
         token, size = operator.index(token), ctypes.c_size_t()
         if not 0 <= token < self.vocab:
             return b""
@@ -246,7 +246,7 @@ def _paths(data: Any) -> list[bytes] | None:
 
 @contextlib.contextmanager
 def _files(data: Any) -> Iterator[list[bytes]]:
-    """The files of `data`: those that it names, or a temporary one with its text."""
+    """The files of `data`: the files that it names, or a temporary file with its text."""
     paths = _paths(data)
     if paths is not None:
         yield paths
