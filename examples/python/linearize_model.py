@@ -1,6 +1,6 @@
 """Give a model with softmax attention a state of fixed size: python linearize_model.py [DIRECTORY TEXT.txt]
 
-DIRECTORY is a pretrained model of Hugging Face or one of Bochner. Without arguments, a small model is trained first."""
+DIRECTORY is a pretrained Hugging Face model or a Bochner model. Without arguments, a small model is trained first."""
 import sys
 
 import bochner
