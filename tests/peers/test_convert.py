@@ -1,7 +1,7 @@
 """bochner convert against the packages gguf and transformers.
 
 Tiny random models of every architecture are written as GGUF files, in the order of rows of llama.cpp, and converted. The
-result must have the logits of the original model, its tokenizer must encode as the original one, and decoded blocks of
+result must have the logits of the original model, its tokenizer must encode like the original tokenizer, and decoded blocks of
 quantized numbers must equal those of the package gguf.
 
 Environment: BOCHNER, the program. Exit status 77 if a package is missing.
@@ -58,7 +58,7 @@ TEXTS = ["Hello, world!", "It's the  naïve test 1234567", "", " leading", "東�
 
 
 def byte_characters():
-    """The letters of a byte-level vocabulary, in the order of the bytes' codes."""
+    """The characters of a byte-level vocabulary, in the order of the byte values."""
     return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 
 

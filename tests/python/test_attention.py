@@ -129,7 +129,7 @@ def test_buffers_and_dlpack(qkv):
     expected = bochner.attention(*(array[0, 0] for array in qkv))
     np.testing.assert_array_equal(bochner.attention(*(memoryview(array[0, 0]) for array in qkv)), expected)
 
-    class Tensor:  # what every array package offers, without being an array
+    class Tensor:  # the protocol of array packages, without being an array
         def __init__(self, array):
             self.array, self.used = array, 0
 

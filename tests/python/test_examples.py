@@ -1,4 +1,4 @@
-"""The programs of examples/python run, and print what they promise."""
+"""The programs of examples/python run, and print the expected output."""
 
 import os
 import subprocess

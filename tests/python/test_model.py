@@ -50,7 +50,7 @@ def words():
 
 @pytest.fixture(scope="module")
 def framed(words):
-    """A model whose tokenizer puts a special token before a text."""
+    """A model whose tokenizer prepends a special token to a text."""
     contents = json.loads(words.tokenizer.tobytes())
     name, end = "<|endoftext|>", words.tokenizer.end
     token, text = {"SpecialToken": {"id": name, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
@@ -213,7 +213,7 @@ def test_blocks(name, tmp_path):
 
 
 def test_settings_of_all_blocks():
-    """Settings beside the list belong to all blocks, unless a block has its own. None is the default."""
+    """Settings outside the list apply to all blocks, unless a block overrides them. None is the default."""
     model = tiny(
         layers=4, attention="softmax", window=8, mlp="swiglu", key_heads=1,
         blocks=[{"mlp": "gelu"}, {"window": None}, {"attention": "rfa", "window": None, "features": 6}, {"key_heads": None}],
@@ -467,8 +467,8 @@ def test_capacity(words):
     with pytest.raises(bochner.InvalidArgumentError, match="capacity"):
         session.feed([1, 2, 3, 4, 5])
     stream = session.generate([1, 2], max_tokens=9, seed=1, ignore_end=True)
-    assert len(stream.run().ids) == 3 and stream.finish_reason == "context"  # the last one is chosen, and not read
-    assert len(words.generate([1, 2], max_tokens=90, ignore_end=True).run().ids) == 90  # room for prompt and continuation
+    assert len(stream.run().ids) == 3 and stream.finish_reason == "context"  # the last token is chosen, but not read
+    assert len(words.generate([1, 2], max_tokens=90, ignore_end=True).run().ids) == 90  # capacity for prompt and continuation
     with pytest.raises(bochner.InvalidArgumentError):
         words.session(capacity=-1)
 
@@ -667,7 +667,7 @@ def test_use_after_close(directory):
     assert repr(model) == "Model(closed)" and model._repr_html_()
     del model
     gc.collect()
-    assert session.feed("abc").shape == (256,)  # what was made from the model keeps it
+    assert session.feed("abc").shape == (256,)  # objects created from the model keep it alive
     assert len(stream.run().ids) == 10 and weights["model.norm.weight"].shape == (32,)
 
 

@@ -17,7 +17,7 @@ def seed():
 
 
 def test_operators_are_registered_correctly():
-    """Schemas, fake kernels and gradients agree with what the operators compute."""
+    """Schemas, fake kernels and gradients agree with the results of the operators."""
     key = _ops.key_of_settings({"kind": "dark", "heads": 2, "dim": 4, "causal": True, "features": 8})
     for dtype in (torch.float32, torch.float64):
         q, k, v = torch.randn(3, 1, 2, 6, 4, dtype=dtype).unbind()
