@@ -117,7 +117,7 @@ class Translator:
         self.lines.append(f"# enum {name}")
         following = 0
         for part in filter(None, (part.strip() for part in body.split(","))):
-            constant, _, value = (word.strip() for word in part.partition("="))
+            constant, _, value = (item.strip() for item in part.partition("="))
             following = eval(value, {"__builtins__": {}}) if value else following
             self.lines.append(f"{constant} = {following}")
             following += 1
@@ -137,10 +137,10 @@ class Translator:
                 kind = f"{name}_{pointer.group(2)}"
                 members.append((pointer.group(2), kind, "Any"))
                 continue
-            first, *others = text.split(",")
+            first, *rest = text.split(",")
             members.append(self.declarator(first, "member"))
             base = re.match(r"(?:const )?(?:struct )?\w+ ", first)
-            members += [self.declarator(f"{base.group(0) if base else fail(text)}{other.strip()}", "member") for other in others]
+            members += [self.declarator(f"{base.group(0) if base else fail(text)}{other.strip()}", "member") for other in rest]
         self.structs.add(name)
         members = [(member + "_" * keyword.iskeyword(member), kind, hint) for member, kind, hint in members]
         self.lines.append(f"class {name}(Structure):")

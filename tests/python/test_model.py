@@ -188,13 +188,13 @@ STACKS = {
 @pytest.mark.parametrize("name", STACKS)
 def test_blocks(name, tmp_path):
     """Every layer has the settings of its block, and files and settings contain them."""
-    given = STACKS[name]
-    model = tiny(layers=7, blocks=given, seed=3)
+    settings = STACKS[name]
+    model = tiny(layers=7, blocks=settings, seed=3)
     found = model.config.blocks
-    assert len(found) == len(given)
-    for block, required in zip(found, given):
-        assert {name: block[name] for name in required} == (required if len(given) > 1 else {**required, "repeat": 1})
-    order = [block for block in given for _ in range(block.get("repeat", 1))]
+    assert len(found) == len(settings)
+    for block, required in zip(found, settings):
+        assert {name: block[name] for name in required} == (required if len(settings) > 1 else {**required, "repeat": 1})
+    order = [block for block in settings for _ in range(block.get("repeat", 1))]
     for layer, kind in enumerate(model.attention):
         expected = order[layer % len(order)]
         required = expected.get("mixer") or expected.get("attention", "rfa-gate")
@@ -618,18 +618,18 @@ def test_chat(words, tmp_path):
     (tmp_path / "chat" / "chat_template.jinja").write_text(template)
     model = bochner.Model.load(tmp_path / "chat")
     options = {"max_tokens": 12, "seed": 4, "temperature": 0.8}
-    answer = model.chat([{"role": "user", "content": "Hello"}], **options).run()
+    reply = model.chat([{"role": "user", "content": "Hello"}], **options).run()
     done = subprocess.run(
         [PROGRAM, "chat", tmp_path / "chat", "--json", "--tokens", "12", "--seed", "4", "--temperature", "0.8"],
         input="Hello\n", capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
-    assert answer.prompt_tokens == found["prompt_tokens"]
-    assert len([token for token in answer.ids if token not in (words.tokenizer.end,)]) == found["tokens"]
+    assert reply.prompt_tokens == found["prompt_tokens"]
+    assert len([token for token in reply.ids if token not in (words.tokenizer.end,)]) == found["tokens"]
     if "\ufffd" not in found["content"]:
-        assert answer.text() == found["content"]
+        assert reply.text() == found["content"]
     same = words.chat([{"role": "user", "content": "Hello"}], template=template, **options)
-    assert same.run().ids == answer.ids
+    assert same.run().ids == reply.ids
     with pytest.raises(OSError):
         words.chat([{"role": "user", "content": "Hello"}])
     with pytest.raises(bochner.BochnerError):

@@ -127,7 +127,7 @@ def signature(function):
     return [(p.name, p.kind, None if p.name == "device" else p.default) for p in found if p.name not in ("self", "dtype")]
 
 
-def test_signatures_are_those_of_the_numpy_interface():
+def test_signatures_are_those_of_the_numpy_api():
     assert signature(bt.attention) == signature(bochner.attention)
     assert signature(bt.Attention) == signature(bochner.Attention)
     assert inspect.signature(bt.Attention).parameters["kind"].default == inspect.signature(bt.attention).parameters["kind"].default == "softmax"
@@ -167,7 +167,7 @@ Q = np.ones((1, 2, 3, 4), np.float32)
         ({}, {"kind": "rfa-gate", "causal": True, "log_gate": Q}),
     ],
 )
-def test_errors_have_the_words_of_the_numpy_interface(change, settings):
+def test_error_messages_equal_those_of_the_numpy_api(change, settings):
     inputs = {"q": Q, "k": Q, "v": Q, **change}
     with pytest.raises((TypeError, ValueError)) as actual:
         bochner.attention(**inputs, **settings)
@@ -354,7 +354,7 @@ def test_strides_and_shapes():
     torch.testing.assert_close(grouped, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_numpy_interface_reads_tensors():
+def test_the_numpy_api_reads_tensors():
     q, k, v = torch.randn(3, 2, 9, 8).unbind()
     np.testing.assert_allclose(bochner.attention(q, k, v), sdpa(q, k, v).numpy(), rtol=1e-4, atol=1e-5)
     with pytest.raises(TypeError, match="q"):

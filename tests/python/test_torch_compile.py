@@ -82,7 +82,7 @@ def llama():
     return transformers.LlamaForCausalLM(config).eval()
 
 
-def test_softmax_in_transformers_equals_theirs(llama):
+def test_softmax_in_transformers_equals_sdpa(llama):
     bt.register_transformers("bochner-softmax", "softmax")
     other = copy.deepcopy(llama)
     other.set_attn_implementation("bochner-softmax")
