@@ -362,7 +362,8 @@ const lab_experiment lab_dark = {
          "once with all weights and once with the query and key projections frozen. M starts as the identity. Its "
          "effect on queries and keys is measured on 512 held-out bytes (for one estimate, E[estimate²] / kernel² is "
          "exp|q + k|²). Stability: 120 steps of AdamW at constant learning rates from 1/256 to 16 in factors of two, "
-         "8 windows per step, without gradient clipping. A run counts as diverged if a loss is not finite or the mean "
+         "8 windows per step, without gradient clipping. A run counts as diverged if a loss is NaN or infinite or the "
+         "mean "
          "of its last tenth exceeds the loss of the first step. With normalization and bounded steps this happens "
          "only at very large rates, so the highest rate that is still useful is compared too. A spike is a step whose "
          "loss is 0.5 nats above the median of the previous 15. FAVOR+ and DARK differ only in M.",
