@@ -8,8 +8,7 @@
 /* For use in measurements, which run on other threads, where assertions cannot stop the test. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            return bo_fail(lab_context(run), BO_INVALID, "line %d is false: %s", __LINE__, #condition);           \
+        if (!(condition)) return bo_fail(lab_context(run), BO_INVALID, "line %d is false: %s", __LINE__, #condition);  \
     } while (0)
 
 static const bo_lab_claim sample_claims[] = {
