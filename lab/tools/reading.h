@@ -8,9 +8,8 @@
 typedef struct lab_reading {
     size_t windows;      /* windows per pass, each as long as the context of the model; 0: 1 */
     bool logits, stream; /* which outputs are needed */
-    bo_attention *const
-        /* one per layer, in place of those of the model, with the same parameters; NULL: those of the model */
-        *attentions;
+    /* one per layer, in place of those of the model, with the same parameters; NULL: those of the model */
+    bo_attention *const *attentions;
 } lab_reading;
 
 /* Freed by lab_reader_close, also after a failure. */
