@@ -12,13 +12,13 @@ CMAKE_FLAGS ?=
 JOBS        ?= $(shell nproc 2>/dev/null || echo 2)
 # A compiler from the environment or the command line is used; make's built-in default (cc) is not.
 COMPILER    := $(if $(filter default undefined,$(origin CC)),,-DCMAKE_C_COMPILER=$(CC))
-# The test is in the shell, because make expands a recipe before its first line has installed ninja.
+# The shell runs this test, because make expands a recipe before its first line has installed ninja.
 configure    = generator=; if ! [ -e $(1)/CMakeCache.txt ] && command -v ninja >/dev/null; then generator='-G Ninja'; fi; \
                cmake -S . -B $(1) $$generator $(COMPILER) $(2) $(CMAKE_FLAGS) --log-level=$(LOG_LEVEL)
 compile      = cmake --build $(1) --parallel $(JOBS)
 LOG_LEVEL   ?= STATUS
 CTEST        = ctest --output-on-failure --no-label-summary --parallel $(JOBS)
-# `make all` builds everything; targets that need no GPU build the program only.
+# `make all` builds everything; targets that need no GPU build only the program.
 PRODUCT     ?= product
 BENCH       ?=
 BUNDLE      ?=
@@ -72,11 +72,11 @@ docs: python ## the C API (build/docs/html) and the Python package (build/docs/p
 	@$(BUILD)/python/bin/python -m sphinx -q -W --keep-going -b html docs/python $(BUILD)/docs/python
 	@echo 'docs: $(BUILD)/docs/html/index.html and $(BUILD)/docs/python/index.html'
 
-python: all ## install the Python package into build/python, a virtual environment with the packages of the system
+python: all ## install the Python package into build/python, a virtual environment with the system packages
 	@scripts/setup python
 	@scripts/python $(BUILD) $(PYTHON)
 
-wheel: ## build the Python package as a wheel that carries its libraries (build/wheels), checked by auditwheel
+wheel: ## build the Python package as a wheel that contains its libraries (build/wheels), checked by auditwheel
 	@scripts/setup build wheel
 	@scripts/wheel $(BUILD)
 
@@ -131,7 +131,7 @@ run: ## train a language model with linear attention on English text for two min
 	@$(MAKE) all LOG_LEVEL=WARNING PRODUCT=program
 	@scripts/run $(BUILD) $(MINUTES)
 
-results: ## the numbers and the picture of the README: softmax, RFA-Gate, FAVOR+, DARK at equal budget; TEXT=FILE STEPS=400 SEEDS="1 2 3"
+results: ## the numbers and the plot of the README: softmax, RFA-Gate, FAVOR+, DARK at equal budget; TEXT=FILE STEPS=400 SEEDS="1 2 3"
 	@scripts/setup run
 	@$(MAKE) all LOG_LEVEL=WARNING PRODUCT=program
 	@scripts/results $(BUILD) "$(TEXT)" "$(STEPS)" "$(SEEDS)"
@@ -153,7 +153,7 @@ install: ## install to $(DESTDIR)$(PREFIX), stripped
 uninstall: ## remove the files that make install added under $(DESTDIR)$(PREFIX)
 	@scripts/uninstall $(BUILD) '$(DESTDIR)$(PREFIX)'
 
-dist: ## make the source archive build/bochner-VERSION.tar.gz, reproducibly
+dist: ## create the source archive build/bochner-VERSION.tar.gz, reproducibly
 	@scripts/dist $(BUILD)
 
 distcheck: dist ## unpack the archive, build it and run its quick tests

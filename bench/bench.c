@@ -1,4 +1,4 @@
-/* bochner bench: speed and quality as ratios of measurements made in the same run. */
+/* bochner bench: speed and quality as ratios of measurements from the same run. */
 #include "bench.h"
 #include "../cli/common/json.h"
 #include "../cli/common/plot.h"
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- figures ----------------------------------------------------------------------------------------------------- */
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
 static const char *verdict(const bench_metric *metric)
 {
@@ -38,7 +38,7 @@ void bench_add(bench_run *bench, const char *name, double value, const char *uni
 {
     if (bench->count == bench->capacity) {
         size_t capacity = 2 * bench->capacity + 16;
-        bench_metric *grown = cli_allocate(capacity, sizeof(bench_metric), "figures");
+        bench_metric *grown = cli_allocate(capacity, sizeof(bench_metric), "metrics");
         if (bench->count) memcpy(grown, bench->metrics, bench->count * sizeof(bench_metric));
         free(bench->metrics);
         bench->metrics = grown;

@@ -1,9 +1,9 @@
 /* bochner bench decode: reading and continuing a text with a pretrained model, compared with llama2.c in the same run.
  *
- * llama2.c prints the rate of all tokens after the first. It reads a prompt token by token, so that a prompt longer
- * than the tokens asked for (-n) measures reading, and no prompt at temperature 0 measures greedy decoding. The
- * programs and our sessions process the same number of tokens at the same positions, and alternate, so that other load
- * on the host affects all of them. */
+ * llama2.c prints the rate of all tokens after the first. It reads a prompt token by token, so a prompt longer than the
+ * requested number of tokens (-n) measures reading, and an empty prompt at temperature 0 measures greedy decoding. The
+ * programs and Bochner's sessions process the same number of tokens at the same positions. They alternate, so that
+ * other load on the host affects all of them. */
 #include "device/device.h"
 #include "../cli/shared/hash.h"
 #include <fcntl.h>
@@ -32,8 +32,8 @@ typedef enum decode_task { DECODE, READ, TASKS } decode_task;
 
 static const char *const task_names[TASKS] = {"decode", "read a prompt"};
 
-/* A storage of the weights, the place of llama2.c's programs of the same precision in the options (-1: there are none),
- * and the samples. */
+/* A weight storage, the index of llama2.c's programs of the same precision in the options (-1: no program), and the
+ * samples. */
 typedef struct kind {
     bo_storage storage;
     int peer;
@@ -62,7 +62,7 @@ static bool ok(decode_bench *bench, bo_status status)
 
 /* ---- llama2.c ---------------------------------------------------------------------------------------------------- */
 
-/* Copies the name of program `index` of a list with commas. False: there is none. */
+/* Copies the name of program `index` of a comma-separated list. Returns false past the last. */
 static bool nth_program(const char *list, size_t index, char out[PATH])
 {
     for (; list && index; index--) list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL;
@@ -71,7 +71,8 @@ static bool nth_program(const char *list, size_t index, char out[PATH])
     return true;
 }
 
-/* Runs a program without its standard output. Returns what it wrote to standard error, at most `size` - 1 bytes. */
+/* Runs a program and discards its standard output. Returns what it wrote to standard error, at most `size` - 1 bytes.
+ */
 static bool run_quietly(char *const *args, const char *threads, char *output, size_t size)
 {
     int ends[2], ended = -1;
@@ -97,7 +98,7 @@ static bool run_quietly(char *const *args, const char *threads, char *output, si
     return ended == 0;
 }
 
-/* Writes a prompt of more tokens than are read: a token has at most some ten bytes of such words. */
+/* Writes a prompt with more tokens than are read: a token of this text has at most about ten bytes. */
 static char *long_prompt(size_t tokens)
 {
     static const char sentences[] = "Once upon a time there was a little girl who had a red ball. She was happy. ";
@@ -107,7 +108,7 @@ static char *long_prompt(size_t tokens)
     return out;
 }
 
-/* Returns the tokens/s of a program of llama2.c, NAN after a message. */
+/* Returns the tokens/s of a program of llama2.c. Prints a message and returns NAN on failure. */
 static double time_peer(decode_bench *bench, const char *program, const char *model, decode_task task)
 {
     const decode_options *o = bench->options;
@@ -125,7 +126,8 @@ static double time_peer(decode_bench *bench, const char *program, const char *mo
     return done && rate ? strtod(rate + strlen("achieved tok/s: "), NULL) : NAN;
 }
 
-/* ---- our sessions ------------------------------------------------------------------------------------------------ */
+/* ---- Bochner's sessions
+ * ------------------------------------------------------------------------------------------------ */
 
 static bool time_decoding(decode_bench *bench, bo_session *session, double *rate)
 {
@@ -135,7 +137,7 @@ static bool time_decoding(decode_bench *bench, bo_session *session, double *rate
     for (size_t i = 0; i < tokens; i++) {
         if (!ok(bench, bo_session_feed(bench->context, session, &id, 1, bench->logits))) return false;
         id = bo_sampler_next(bench->sampler, bench->logits, bench->vocab);
-        if (i == 0) start = cli_now(); /* like llama2.c: the first token warms up */
+        if (i == 0) start = cli_now(); /* as in llama2.c, the first token is a warmup */
     }
     *rate = (double)(tokens - 1) / (cli_now() - start);
     return true;
@@ -183,7 +185,7 @@ static bool open_kinds(decode_bench *bench)
     bench->vocab = bo_model_describe(bench->kinds[0].model)->vocab;
     bench->logits = cli_allocate(bench->vocab, sizeof *bench->logits, "logits");
     bench->ids = cli_allocate(bench->options->tokens, sizeof *bench->ids, "tokens");
-    bench->ids[0] = 1; /* llama2.c begins with it */
+    bench->ids[0] = 1; /* llama2.c starts with it */
     for (size_t i = 1; i < bench->options->tokens; i++) bench->ids[i] = (int32_t)(cli_hash(1, i) % bench->vocab);
     return true;
 }

@@ -13,7 +13,7 @@ enum { NODES = 10000, DEGREE = 10 }; /* size of the graph, as in the peer's scri
  * peer's script. */
 typedef struct layer_case {
     const char *name, *what;
-    double goal; /* goal: times faster; NAN: none */
+    double goal; /* goal: times faster; NAN: no goal */
     size_t examples, numbers, outputs;
     const char *input, *layers; /* JSON */
 } layer_case;
@@ -23,7 +23,7 @@ typedef struct layer_case {
 #define IMAGE(side, channels)                                                                                          \
     "{\"kind\": \"image\", \"height\": " #side ", \"width\": " #side ", \"channels\": " #channels "}"
 #define LAYER(type, options)  "{\"type\": \"" type "\"" options "}"
-#define PLACES(type, options) LAYER(type, options) ", {\"type\": \"flatten\"}" /* a loss takes one row per example */
+#define PLACES(type, options) LAYER(type, options) ", {\"type\": \"flatten\"}" /* a loss has one row per example */
 
 static const layer_case cases[] = {
     {"linear", "4096 x 512 to 512", 1.3, 4096, 512, 512, ARRAY(512), LAYER("linear", ", \"width\": 512")},
@@ -87,7 +87,7 @@ static void draw_graph(uint64_t seed, int32_t *first, int32_t *neighbors)
     for (size_t e = 0; e < (size_t)NODES * DEGREE; e++) neighbors[e] = (int32_t)(cli_hash(seed, e) % NODES);
 }
 
-/* The contents of the input do not matter: bo_description_time fills it with random numbers. */
+/* The contents of the input are ignored: bo_description_time fills it with random numbers. */
 static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 {
     cli_session *session = bench->run->session;
@@ -116,7 +116,7 @@ static bool time_case(layers_bench *bench, const layer_case *c, double *seconds)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* PyTorch counts with its best median in float32, Bochner with the mean of two medians, one before and one after
+/* For PyTorch, the best median in float32 counts; for Bochner, the mean of two medians, one before and one after
  * PyTorch. */
 static bool compare(layers_bench *bench, const layer_case *c)
 {

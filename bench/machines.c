@@ -48,7 +48,7 @@ static bool load_images(bench_run *bench, const char *directory, images *set)
            load_part(bench, directory, "t10k", set->train->schema, &set->test);
 }
 
-/* Fits and tests. The time is that of the whole call of bo_machine_fit. */
+/* Fits and tests. The time includes the entire call of bo_machine_fit. */
 static bool fit_images(bench_run *bench, const images *set, const bo_machine_desc *desc, double *seconds,
                        double *accuracy, bo_fit_report *report)
 {

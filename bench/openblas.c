@@ -35,8 +35,8 @@ static const char *core_type(void)
     return NULL;
 }
 
-/* OpenBLAS takes some virtual CPUs for old ones, so it is told the type of the core, unless the user has set it. The
- * variable is removed again, because other programs that are started choose for themselves. */
+/* OpenBLAS mistakes some virtual CPUs for old ones, so this sets the core type unless the user has set it. The variable
+ * is removed afterwards, because child processes should detect the core type. */
 static void *open_library(void)
 {
     static const char variable[] = "OPENBLAS_CORETYPE";

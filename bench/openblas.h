@@ -23,9 +23,9 @@ typedef struct bo_openblas {
 
 enum { BO_OPENBLAS_ROW_MAJOR = 101, BO_OPENBLAS_PLAIN = 111 };
 
-/* Returns the functions, or NULL; then *reason, a constant, says why. The library stays loaded until the program ends,
- * because its threads do. It is not loaded under a limit of the address space (ulimit -v): if an allocation fails, it
- * tries again without end. */
+/* Returns the functions, or NULL; then *reason, a constant, is the cause. The library stays loaded until the program
+ * ends, because its threads keep running. It is not loaded under a limit of the address space (ulimit -v): if an
+ * allocation fails, OpenBLAS retries forever. */
 const bo_openblas *bo_openblas_load(const char **reason);
 
 #endif

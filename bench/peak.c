@@ -1,5 +1,5 @@
-/* The peak of the CPU for products of bfloat16 numbers: a loop of the product instruction on registers alone, on every
- * thread at once. The loops are assembly, because the compiler would remove sums that nothing reads. */
+/* The peak of the CPU for products of bfloat16 numbers: a loop of the product instruction on registers only, on all
+ * threads in parallel. The loops are assembly, because the compiler would remove unused sums. */
 #include <string.h>
 #include "yardstick.h"
 #include "../cli/shared/rates.h"
@@ -10,7 +10,7 @@
 #if defined(__x86_64__)
 enum { ROUNDS = 1 << 20 };
 
-/* Operations of a round of a loop. */
+/* Operations per round of a loop. */
 static const double TILE_OPERATIONS = 4 * 2.0 * 16 * 16 * 32, LANE_OPERATIONS = 14 * 2.0 * 32;
 
 /* Four products of tiles of 16 x 32 and 32 x 16 numbers. The kernels' `prepare` has shaped the tiles. */
@@ -95,7 +95,7 @@ bo_status bo_yardstick_narrow_gemm(bo_context *context, size_t n, int repeats, b
     n = out->n;
     if (repeats < 1 || n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, %d repeats", n, repeats);
     float *matrices = bo_alloc(context, 3 * n * n, sizeof *matrices, "the yardstick's matrices");
-    void *workspace = bo_alloc_raw(context, bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, n, n, n), 1, "work memory");
+    void *workspace = bo_alloc_raw(context, bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, n, n, n), 1, "a workspace");
     if (!matrices || !workspace) {
         bo_free(matrices);
         bo_free(workspace);

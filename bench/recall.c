@@ -101,7 +101,7 @@ static void print_json(const recall_bench *bench)
     cli_json_end(&json);
 }
 
-/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+/* ---- plots ------------------------------------------------------------------------------------------------------- */
 
 /* Capacity by bytes of the state, for kinds with a state. */
 static int plot_capacity(const recall_bench *bench, cli_curves *curves)

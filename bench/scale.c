@@ -1,5 +1,5 @@
 /* bochner bench scale: speed by number of threads, of linear attention, a training step, a ridge fit and decoding.
- * Every number of threads has its own context. */
+ * Every number of threads uses a separate context. */
 #include "attention/attention.h"
 #include "train/train.h"
 #include <math.h>
@@ -14,7 +14,7 @@ typedef struct scale_options {
     size_t heads, dim, features, tokens;  /* linear attention */
     train_options model;                  /* training step and decoding */
     size_t rows, columns, ridge_features; /* ridge fit */
-    attention_options timing;             /* only its repeats */
+    attention_options timing;             /* only `repeats` is used */
     bool quick;
     bo_precision precision;
 } scale_options;
@@ -164,7 +164,7 @@ typedef struct scale_part {
     const char *name;
     bool (*open)(scale_case *c); /* false after a message */
     bo_status (*run)(void *what);
-    size_t calls; /* per sample; 0: as many as take 20 ms */
+    size_t calls; /* per sample; 0: chosen to take 20 ms */
 } scale_part;
 
 static const scale_part parts[] = {

@@ -13,7 +13,7 @@
 
 /* ---- large products ---------------------------------------------------------------------------------------------- */
 
-/* theirs: NULL without OpenBLAS. */
+/* openblas: NULL if it is not installed. */
 static bo_status time_gemm(bo_context *context, size_t n, int repeats, const float *a, const float *b, float *c,
                            const bo_openblas *openblas, bo_yardstick *out)
 {
@@ -111,7 +111,7 @@ bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, dou
 
 enum { SMALL_M = 64, SMALL_N = 64, SMALL_K = 128, SMALL_CALLS = 2000, SMALL_BUFFER = 1 << 15 };
 
-/* room: SMALL_BUFFER floats per task for A, B and C, packed or plain. */
+/* buffer: SMALL_BUFFER floats per task for A, B and C, packed or plain. */
 typedef struct small_job {
     const bo_micro *micro;
 #ifdef BOCHNER_HAVE_XSMM
@@ -143,7 +143,7 @@ static void small_task(void *arg, size_t index, int worker)
 bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflops, const char **implementation)
 {
     *gflops = 0.0;
-    *implementation = "own micro-kernel";
+    *implementation = "Bochner's micro-kernel";
     BO_TRY(bo_rate_check_repeats(context, &repeats));
     size_t tasks = (size_t)bo_context_describe(context)->threads;
     small_job job = {.micro = &bo_context_kernels(context)->gemm};

@@ -1,19 +1,19 @@
-/* Yardsticks: the speed of this host, measured with known operations in the same run as the results that are compared
- * with it. On a shared host, ratios to a yardstick are more stable than rates. */
+/* Yardsticks: the speed of this host, measured with known operations in the same run as the results. On a shared host,
+ * ratios to a yardstick are more stable than rates. */
 #ifndef BO_BENCH_YARDSTICK_H
 #define BO_BENCH_YARDSTICK_H
 
 #include <bochner/base.h>
 
 /* Large float32 products n x n x n on all cores, 2 n³ operations each. Rates are medians over the repeats; OpenBLAS and
- * our own GEMM alternate. OpenBLAS uses its own number of threads, our GEMM that of the context. Without OpenBLAS our
- * GEMM is measured alone. */
+ * Bochner's GEMM alternate. OpenBLAS uses its default number of threads, Bochner's GEMM the number of the context.
+ * Without OpenBLAS, only Bochner's GEMM is measured. */
 typedef struct bo_yardstick {
     double openblas_gflops; /* 0 without OpenBLAS */
     double bochner_gflops, best_gflops;
-    /* OpenBLAS and the core type it was chosen for, or why it is missing; lives as long as the program */
+    /* OpenBLAS and its core type, or why it is missing; static storage */
     const char *library;
-    const char *isa;                       /* instruction set of our own kernels */
+    const char *isa;                       /* instruction set of Bochner's kernels */
     int openblas_threads, bochner_threads; /* openblas_threads: 0 without OpenBLAS */
     size_t n;
 } bo_yardstick;
@@ -22,7 +22,7 @@ typedef struct bo_yardstick {
 bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out);
 
 /* Large products of bfloat16 numbers n x n x n on all threads, and the peak of the CPU: a loop of the product
- * instruction on registers alone. Rates are the best of the repeats, which alternate. n = 0 means 2048. */
+ * instruction on registers. Rates are the best of the repeats, which alternate. n = 0 means 2048. */
 typedef struct bo_narrow_yardstick {
     double gflops, peak_gflops; /* peak_gflops: 0 if the context's instruction set has no product of bfloat16 numbers */
     const char *instruction;    /* a constant */
@@ -34,8 +34,8 @@ bo_status bo_yardstick_narrow_gemm(bo_context *context, size_t n, int repeats, b
  * per i. Returns the median over the repeats. */
 bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, double *gigabytes_per_second);
 
-/* Small float32 products 64 x 64 x 128 on every thread at once, with operands in cache: LIBXSMM if the library was
- * built with it, otherwise our own micro-kernel; *implementation names the one used. */
+/* Small float32 products 64 x 64 x 128 on all threads in parallel, with operands in cache: LIBXSMM if the library was
+ * built with it, otherwise Bochner's micro-kernel; *implementation is the name of the one used. */
 bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflops, const char **implementation);
 
 #endif

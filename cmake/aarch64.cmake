@@ -1,5 +1,5 @@
-# Toolchain for 64-bit ARM: Debian's cross compiler, the libraries that scripts/sysroot unpacked, and qemu to run the
-# results. `make test-arm64` uses it; by hand:
+# Toolchain for 64-bit ARM: Debian's cross compiler, the libraries unpacked by scripts/sysroot, and qemu to run the
+# programs. `make test-arm64` uses it; by hand:
 #
 #   scripts/sysroot arm64 build-arm64/sysroot
 #   cmake -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake

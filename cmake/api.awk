@@ -56,7 +56,7 @@ function function_found(text,    name)
     }
 }
 
-# The names that one declaration of a struct declares: "size_t a, *b[4]" or "void (*f)(int)".
+# The names in one declaration of a struct: "size_t a, *b[4]" or "void (*f)(int)".
 function add_fields(struct, text,    i, n, parts, name)
 {
     text = trim(text)
@@ -167,7 +167,7 @@ function may_be_null(text)
     return text ~ /or NULL|may be NULL|NULL:/
 }
 
-# An argument of a call: a pointer of the test, or a number.
+# An argument of a call: a pointer from the test, or a number.
 function argument(type, name, at)
 {
     if (type ~ /\*$/) return "a->pointer[" at "]"

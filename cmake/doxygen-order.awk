@@ -29,7 +29,7 @@ END {
         }
         stop = index(part[i], "</table>") + length("</table>")
         section[title] = table substr(part[i], 1, stop - 1)
-        rest = rest substr(part[i], stop) # what follows the last section
+        rest = rest substr(part[i], stop) # the text after the last section
     }
     for (i = 1; i <= count; i++) printf "%s", section[order[i]]
     printf "%s", rest

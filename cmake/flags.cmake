@@ -7,7 +7,8 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 # Assertions stay enabled in release builds: they check invariants and have no measurable cost.
-# -g1: functions and lines for backtraces. Variables, which optimized code rarely has, would take a fifth of the build time.
+# -g1: functions and lines for backtraces. Debug information of variables is rarely usable in optimized code and would
+# take a fifth of the build time.
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g1")
 
 # The library, the program and the tests use every tier of the public headers (docs/reference/api.md).
@@ -19,11 +20,11 @@ add_compile_options($<$<COMPILE_LANGUAGE:C>:-Wall> $<$<COMPILE_LANGUAGE:C>:-Wext
 if(BOCHNER_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:C>:-Werror>)
 endif()
-# No implicit fused multiply-add: the same source gives the same bits with every compiler. The directories of compute
+# No implicit fused multiply-add: the same source computes the same bits with every compiler. The directories of compute
 # kernels enable it, because their order of operations is explicit.
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffp-contract=off>)
 
-# Programs leave out the functions of the library that they do not use (Apple's linker has another option).
+# Programs omit unused functions of the library (Apple's linker has another option).
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   add_compile_options($<$<COMPILE_LANGUAGE:C>:-ffunction-sections> $<$<COMPILE_LANGUAGE:C>:-fdata-sections>)
   add_link_options(LINKER:--gc-sections)

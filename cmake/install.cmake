@@ -1,17 +1,17 @@
-# What `make install` installs, in components (cmake --install build --component NAME):
+# Files of `make install`, in components (cmake --install build --component NAME):
 #   runtime      the shared library
 #   development  headers, static library, the link that -lbochner finds, pkg-config file, CMake package; needs runtime
 #   program      bochner, its man page and the completion scripts of shells; needs no other component
 #   lab          bochner-lab, which `bochner lab` runs, and its man page; needs program
 #   bench        bochner-bench, which `bochner bench` runs, and its man page; needs program
-#   mpi          the plugin that bochner loads under mpirun, if MPI was found
-#   cuda         the plugin that the library opens for GPUs, if it was built (`make`, with nvcc)
+#   mpi          the plugin that bochner loads under mpirun, if MPI is available
+#   cuda         the plugin that the library loads for GPUs, if it was built (`make`, with nvcc)
 include(CMakePackageConfigHelpers)
 set(BOCHNER_COMPONENTS runtime development program lab bench mpi cuda)
 set(BOCHNER_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/bochner)
 
 # At the start: enable stripping and record which directories do not exist yet. At the end: record the added files for
-# scripts/uninstall. A project that includes Bochner installs in its own way.
+# scripts/uninstall. A project that includes Bochner defines its own installation.
 configure_file(cmake/installed.cmake.in installed.cmake @ONLY)
 foreach(component ${BOCHNER_COMPONENTS})
   if(BOCHNER_STRIP)
@@ -49,7 +49,7 @@ write_basic_package_version_file(bochnerConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/bochnerConfig.cmake ${PROJECT_BINARY_DIR}/bochnerConfigVersion.cmake
         DESTINATION ${BOCHNER_CMAKE_DIR} COMPONENT development)
 
-# The prefix in bochner.pc is relative to the file, so that the tree can be moved and DESTDIR works.
+# The prefix in bochner.pc is relative to the file, so that the tree is relocatable and DESTDIR works.
 file(RELATIVE_PATH BOCHNER_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" BOCHNER_PC_PREFIX "${BOCHNER_PC_PREFIX}")
 list(TRANSFORM BOCHNER_PART_NAMES PREPEND "-l" OUTPUT_VARIABLE BOCHNER_PC_PRIVATE)
@@ -57,8 +57,8 @@ string(REPLACE ";" " " BOCHNER_PC_PRIVATE "${BOCHNER_PC_PRIVATE}")
 configure_file(cmake/bochner.pc.in bochner.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/bochner.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
-# The programs generate their manual pages and the completion scripts of shells from their option tables; bochner asks
-# the others for their parts. Under an emulator it runs them through scripts.
+# The programs generate their manual pages and the completion scripts of shells from their option tables; bochner requests
+# the parts of the other programs from them. Under an emulator it runs them through scripts.
 set(BOCHNER_RUN ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:bochner>)
 if(CMAKE_CROSSCOMPILING_EMULATOR)
   string(REPLACE ";" "' '" BOCHNER_EMULATED "'${CMAKE_CROSSCOMPILING_EMULATOR}'")

@@ -13,7 +13,7 @@ target_include_directories(bochner_parts SYSTEM INTERFACE ${RANDOM123_INCLUDE_DI
 set(BOCHNER_HAVE_XSMM FALSE)
 if(BOCHNER_XSMM)
   pkg_check_modules(XSMM IMPORTED_TARGET libxsmm)
-  find_library(XSMM_NO_BLAS xsmmnoblas HINTS ${XSMM_LIBRARY_DIRS}) # replaces the BLAS that LIBXSMM refers to
+  find_library(XSMM_NO_BLAS xsmmnoblas HINTS ${XSMM_LIBRARY_DIRS}) # replaces the BLAS required by LIBXSMM
   mark_as_advanced(XSMM_NO_BLAS)
   if(XSMM_FOUND AND XSMM_NO_BLAS)
     set(BOCHNER_HAVE_XSMM TRUE)

@@ -1,4 +1,4 @@
-# Prints what was found.
+# Prints the configuration.
 function(say label found text_yes text_no)
   if(found)
     message(STATUS "  ${label} ${text_yes}")

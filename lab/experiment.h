@@ -13,10 +13,10 @@
  * The registry (registry.c) has one line per experiment. Bounds are chosen before the first full run, from theory if
  * possible, and state an effect that matters. They are not adjusted to the data.
  *
- * An experiment includes public headers, this header and those of its own directory. What it needs beyond the public
- * API is in lab/tools, whose headers are all included here: only the sources of lab/tools and lab include headers of
- * src/, and headers of the lab only those of src/base (errors, memory, random numbers). The test house.layers enforces
- * it. */
+ * An experiment includes public headers, this header and those of its own directory. Helpers beyond the public API are
+ * in lab/tools; this header includes all of its headers. Only the sources of lab/tools and lab include headers of src/,
+ * and headers of the lab include only those of src/base (errors, memory, random numbers). The test house.layers
+ * enforces it. */
 #ifndef BO_LAB_EXPERIMENT_H
 #define BO_LAB_EXPERIMENT_H
 

@@ -1,5 +1,5 @@
 /* Results as JSON files: the settings of the run, then every number of every seed. Means and verdicts are written for
- * other programs and not read.
+ * other programs; they are not read back.
  *
  *     {"checksum": "v1:…", "lab": 1, "experiment": "scaled-dot", "quick": true, "seeds": 2, "seed": "1", …,
  *      "claims": {"variance": {"number": "exponent of …", "values": [0.99, 1.01], "mean": 1, …}},
@@ -173,7 +173,7 @@ static bool get_number(const bo_json *item, double *out)
     return true;
 }
 
-/* Exactly one number per seed. */
+/* Requires exactly one number per seed. */
 static bool get_numbers(const bo_json *array, size_t count, double *out)
 {
     const bo_json *item;

@@ -25,8 +25,8 @@ typedef struct lab_job {
     bo_context *context; /* of the caller; only the caller's thread may report progress */
     lab_run *runs;
     size_t seeds;
-    bool watched;        /* the caller's thread reports while others measure; otherwise seeds report */
-    atomic_bool stopped; /* canceled, or a seed has failed: the others should stop */
+    bool watched;        /* the caller's thread reports while others measure; otherwise the seeds report */
+    atomic_bool stopped; /* canceled, or a seed has failed: the remaining seeds should stop */
 } lab_job;
 
 struct lab_run {
@@ -46,9 +46,9 @@ struct lab_run {
 /* Creates a context for the seed, unless the experiment is timed. */
 bo_status lab_run_open(lab_job *job, size_t index, lab_run *run);
 void lab_run_close(lab_run *run);
-/* Returns BO_OK or the error of recording; a claim without a number is an error. */
+/* Returns BO_OK or the recording error; a claim without a number is an error. */
 bo_status lab_run_check(lab_run *run);
-/* Reports the progress of all seeds to the caller's callback; on the caller's thread. */
+/* Reports the progress of all seeds to the caller's callback; called on the caller's thread. */
 bo_status lab_job_progress(lab_job *job);
 /* bo_lab_run for any experiment, including one that is not in the registry. */
 bo_status lab_run_seeds(bo_context *context, const lab_experiment *experiment, const bo_lab_options *options,
@@ -87,14 +87,14 @@ struct bo_lab_result {
 /* Allocates claims and grids, with all numbers NAN and no rows. */
 bo_status lab_result_create(bo_context *context, const lab_experiment *experiment, size_t seeds, bo_lab_result **out);
 /* Stores a number in a table, which grows as rows and columns appear. row: NULL if the row is x. Returns BO_INVALID for
- * rows of both kinds, a row that is not finite, or a second number for a cell. */
+ * rows of both kinds, a NaN or infinite row, or a second number for a cell. */
 bo_status lab_result_set(bo_context *context, bo_lab_result *result, size_t table, const char *row, double x,
                          const char *column, size_t seed, double value);
 bo_status lab_result_note(bo_context *context, bo_lab_result *result, const char *note);
 /* Sorts rows that are numbers and computes means, intervals and verdicts. Called once, at the end. */
 bo_status lab_result_finish(bo_context *context, bo_lab_result *result);
 
-/* A row that is a number, as text: integers in full, others with four digits. */
+/* A row that is a number, as text: integers in full, other numbers with four digits. */
 enum { LAB_ROW_NAME = 32 };
 const char *lab_row_name(double x, char out[LAB_ROW_NAME]);
 
@@ -104,7 +104,7 @@ void lab_result_text(const bo_lab_result *result, bo_json_text *out);
 bo_status lab_result_parse(bo_context *context, const char *where, const char *text, size_t length,
                            bo_lab_result **out);
 
-/* Returns the index, or -1 if there is none. */
+/* Returns the index, or -1 if the name is unknown. */
 int lab_find_claim(const bo_lab_experiment *experiment, const char *name);
 int lab_find_table(const bo_lab_experiment *experiment, const char *name);
 

@@ -1,5 +1,5 @@
 /* The lab: the claims of the theory as experiments that anyone can run. Each claim has a number that could contradict
- * it, and a verdict that is computed from the number by a rule fixed in the code before the measurement.
+ * it. A rule that is fixed in the code before the measurement computes a verdict from the number.
  *
  *     const bo_lab_experiment *experiment = bo_lab_find("rff-regression");
  *     bo_lab_result *result;
@@ -39,7 +39,7 @@ typedef enum bo_lab_rule {
 const char *bo_lab_rule_name(bo_lab_rule rule);
 
 typedef struct bo_lab_claim {
-    const char *name;      /* a word: "sin-cos" */
+    const char *name;      /* an identifier: "sin-cos" */
     const char *statement; /* a sentence that can be true or false */
     /* the quantity that is measured, with its unit: "squared error of orthogonal frequencies divided by …" */
     const char *number;
@@ -47,25 +47,25 @@ typedef struct bo_lab_claim {
     double bound, upper; /* the effect size, in the unit of the number */
     const char *source;  /* source of this claim; NULL: that of the experiment */
     /* The claim as it is written in one of the documents that the project started from: the document, its lines, and
-     * the quoted words. NULL: our own variation, such as a control, a consequence or a correction. */
+     * the quoted text. NULL: a variation that we add, such as a control, a consequence or a correction. */
     const char *passage;
 } bo_lab_claim;
 
 typedef enum bo_lab_plot {
-    BO_LAB_LINES = 0,  /* one line per column over numeric rows, with error bars for standard deviations */
+    BO_LAB_LINES = 0,  /* one line per column over numeric rows; error bars show standard deviations */
     BO_LAB_POINTS = 1, /* points instead of lines */
-    BO_LAB_BARS = 2,   /* rows have names: one group of bars per row */
+    BO_LAB_BARS = 2,   /* named rows: one group of bars per row */
     BO_LAB_NO_PLOT = 3
 } bo_lab_plot;
 
 typedef struct bo_lab_table {
-    const char *name;   /* a word, also used for the file of the picture: EXPERIMENT-NAME.svg */
-    const char *title;  /* of the table and the picture */
+    const char *name;   /* an identifier, also used for the file of the plot: EXPERIMENT-NAME.svg */
+    const char *title;  /* of the table and the plot */
     const char *rows;   /* the meaning of a row: "features"; the x axis */
     const char *values; /* the meaning of a number, with its unit; the y axis */
     bo_lab_plot plot;
     bool log_x, log_y;
-    const char *theory; /* the column that is computed instead of measured, drawn dashed; NULL: none */
+    const char *theory; /* the computed column, drawn as a dashed line; NULL: all are measured */
 } bo_lab_table;
 
 typedef struct bo_lab_experiment {
@@ -85,7 +85,7 @@ typedef struct bo_lab_experiment {
 
 size_t bo_lab_count(void);
 const bo_lab_experiment *bo_lab_at(size_t index);       /* in the order of the report; NULL: past the last */
-const bo_lab_experiment *bo_lab_find(const char *name); /* NULL: there is none */
+const bo_lab_experiment *bo_lab_find(const char *name); /* NULL: unknown */
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ enum { BO_LAB_SEEDS = 5, BO_LAB_QUICK_SEEDS = 3 };
 typedef struct bo_lab_options {
     bool quick;         /* smaller sizes and fewer seeds; the same code */
     size_t seeds;       /* 0: BO_LAB_SEEDS, or BO_LAB_QUICK_SEEDS for quick */
-    uint64_t seed;      /* the first seed; the others follow it. 0: 1 */
+    uint64_t seed;      /* the first seed; the following seeds are consecutive. 0: 1 */
     const char *text;   /* a text file for experiments with language models; NULL: synthetic text */
     const char *images; /* a directory with images in IDX files, like MNIST; NULL: synthetic images */
 } bo_lab_options;
@@ -103,7 +103,7 @@ typedef struct bo_lab_options {
 typedef struct bo_lab_result bo_lab_result;
 
 /* Seeds run in parallel, each on one thread, unless the experiment is timed. Results do not depend on the number of
- * threads. An error message names the experiment and the seed, and there is no result unless all seeds succeed.
+ * threads. An error message names the experiment and the seed, and a result is returned only if all seeds succeed.
  * Progress is reported to the context's callback, which may cancel. */
 bo_status bo_lab_run(bo_context *context, const bo_lab_experiment *experiment, const bo_lab_options *options,
                      bo_lab_result **out);
@@ -137,7 +137,7 @@ typedef struct bo_lab_outcome {
 bo_lab_outcome bo_lab_result_claim(const bo_lab_result *result, size_t index); /* below claim_count */
 
 typedef struct bo_lab_cell {
-    /* over the seeds that have it; the deviation is 0 for one seed and if a number is infinite */
+    /* over the seeds that recorded a number; the deviation is 0 for one seed and if a number is infinite */
     double mean, deviation;
     size_t count; /* 0: the cell is empty */
 } bo_lab_cell;
@@ -145,8 +145,8 @@ typedef struct bo_lab_grid {
     const bo_lab_table *table;
     size_t rows, columns;
     bool numbers;                    /* rows are numbers: x, ascending */
-    const double *x;                 /* rows; NULL if they have only names */
-    const char *const *row_names;    /* rows; for numeric rows the numbers as text */
+    const double *x;                 /* rows; NULL if the rows are named */
+    const char *const *row_names;    /* rows; numeric rows: the numbers as text */
     const char *const *column_names; /* columns */
     const bo_lab_cell *cells;        /* rows x columns */
 } bo_lab_grid;

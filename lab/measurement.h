@@ -41,8 +41,8 @@ const bo_lab_options *lab_options(const lab_run *run);
 /* A stream of random numbers for this seed and purpose. */
 bo_rng lab_rng(const lab_run *run, const char *purpose);
 
-/* Recording reports no errors to the caller. Errors (a name that is not in the description, no memory) are reported
- * when the measurement ends. A claim takes one number per seed, and so does a cell. NAN means that there is none. */
+/* Recording reports no errors to the caller. Errors (a name that is not in the description, out of memory) are reported
+ * when the measurement ends. A claim accepts one number per seed, and so does a cell. NAN marks a missing number. */
 void lab_claim(lab_run *run, const char *claim, double number);
 /* Rows that are numbers, and rows that have names; a table has one kind. */
 void lab_point(lab_run *run, const char *table, const char *column, double x, double value);

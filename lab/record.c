@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Stops library calls that report their own progress. */
+/* Cancels library calls that report progress themselves. */
 static bool keep_running(void *user, const char *what, double done, double total)
 {
     lab_job *job = user;
@@ -108,7 +108,7 @@ void lab_claim(lab_run *run, const char *claim, double number)
     run->claimed[index] = true;
 }
 
-/* Ensures space for one more item in an array that doubles. */
+/* Ensures capacity for one more item; the capacity doubles. */
 static bool grow(lab_run *run, void **items, size_t count, size_t *capacity, size_t size)
 {
     if (count < *capacity) return true;

@@ -1,4 +1,4 @@
-/* A result: its growing tables, the rules that judge its claims, and the public functions. */
+/* A result: its growing tables, the rules that compute its verdicts, and the public functions. */
 #include "internal.h"
 #include "statistics.h"
 #include <math.h>
@@ -85,7 +85,7 @@ static bool add_name(bo_context *context, char ***names, size_t count, const cha
     return (more[count] = bo_strdup(context, name)) != NULL;
 }
 
-/* Reshapes the values to one more row or column; new ones are NAN. */
+/* Reshapes the values to one more row or column; new values are NAN. */
 static bool reshape(bo_context *context, lab_grid *grid, size_t rows, size_t columns, size_t seeds)
 {
     double *values = bo_alloc(context, rows * columns * seeds, sizeof *values, "a table");
@@ -146,7 +146,7 @@ bo_status lab_result_set(bo_context *context, bo_lab_result *result, size_t tabl
     lab_grid *grid = &result->grids[table];
     size_t r, c;
     if (grid->rows && grid->numbers != !row) return refuse(context, result, table, "has both named and numeric rows");
-    if (!row && !isfinite(x)) return refuse(context, result, table, "has a row that is not finite");
+    if (!row && !isfinite(x)) return refuse(context, result, table, "has a NaN or infinite row");
     BO_TRY(find_row(context, grid, row, x, result->seeds, &r));
     BO_TRY(find_column(context, grid, column, result->seeds, &c));
     double *place = &grid->values[(r * grid->columns + c) * result->seeds + seed];
@@ -192,8 +192,8 @@ static bo_lab_verdict verdict_of(const bo_lab_claim *claim, double low, double h
     return BO_LAB_INCONCLUSIVE;
 }
 
-/* If a number is missing, a claim cannot hold, but one counterexample contradicts a claim about every number. An
- * infinite number has no interval. */
+/* If a number is missing, a claim cannot be held, but one counterexample still contradicts a claim about every number.
+ * An infinite number has no interval. */
 static bo_lab_outcome outcome_of(const bo_lab_claim *claim, const double *values, size_t seeds)
 {
     bo_lab_outcome o = {.claim = claim, .values = values, .mean = lab_mean(values, seeds), .low = NAN, .high = NAN};

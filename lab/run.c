@@ -16,12 +16,12 @@ static void measure(lab_run *run)
     if (run->status != BO_OK) atomic_store(&run->job->stopped, true);
 }
 
-/* In parallel, or one after another with all of the caller's threads if time is measured. */
+/* In parallel; if time is measured, one after another with all of the caller's threads. */
 static bo_status measure_all(lab_job *job)
 {
     if (!job->experiment->about.timed) return lab_measure_seeds(job, measure);
     for (size_t i = 0; i < job->seeds; i++)
-        if (atomic_load(&job->stopped)) /* and the context keeps the message of the seed that failed */
+        if (atomic_load(&job->stopped)) /* the context keeps the message of the failed seed */
             job->runs[i].status = BO_CANCELED;
         else
             measure(&job->runs[i]);
@@ -30,7 +30,8 @@ static bo_status measure_all(lab_job *job)
 
 /* ---- combining seeds ------------------------------------------------------------------------- */
 
-/* The first seed that failed. Seeds that were stopped because of it, or canceled, count only if there is no other. */
+/* The first seed that failed. Seeds that were stopped because of it, or canceled, count only if no other seed failed.
+ */
 static const lab_run *find_failure(const lab_job *job)
 {
     const lab_run *found = NULL;

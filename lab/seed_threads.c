@@ -1,5 +1,5 @@
-/* Runs seeds in parallel, each on one thread. The context's pool is not used, because the caller would take part in its
- * work and could not check for cancellation. */
+/* Runs seeds in parallel, each on one thread. The context's thread pool is not used, because the caller would work in
+ * it and could not check for cancellation. */
 #include "internal.h"
 #include <pthread.h>
 #include <time.h>

@@ -3,9 +3,9 @@
     python3 python/bindings.py OUTPUT [--cc CC]
 
 The headers are the only source of the declarations: every public struct, enumerator, callback and function is
-translated, the experimental ones included. A member whose name is a keyword of Python gets an underscore: `lambda_`. The preprocessor expands the headers first, so that what remains is a list of
-plain typedefs and prototypes. A declaration that is not understood stops the program. tests/python checks the sizes and
-offsets of the structs against tests/house/layout.txt.
+translated, including experimental ones. A member whose name is a keyword of Python gets an underscore: `lambda_`. The
+preprocessor expands the headers first, so that a list of plain typedefs and prototypes remains. An unknown declaration
+stops the program. tests/python checks the sizes and offsets of the structs against tests/house/layout.txt.
 """
 
 import argparse
@@ -41,7 +41,7 @@ SCALARS = {
 
 
 def fail(text: str) -> NoReturn:
-    sys.exit(f"bindings.py: this declaration is not understood: {text}")
+    sys.exit(f"bindings.py: unknown declaration: {text}")
 
 
 def preprocess(cc: str) -> str:
@@ -50,7 +50,7 @@ def preprocess(cc: str) -> str:
 
 
 def statements(text: str) -> list[str]:
-    """The declarations at the top level, each with single spaces and without its semicolon. Inline functions are left out:
+    """The top-level declarations, with single spaces and without semicolons. Inline functions are omitted:
     the library does not export them."""
     found, depth, start = [], 0, 0
     for at, character in enumerate(text):
@@ -117,7 +117,7 @@ class Translator:
         self.lines.append(f"# enum {name}")
         following = 0
         for part in filter(None, (part.strip() for part in body.split(","))):
-            constant, _, value = (word.strip() for word in part.partition("="))
+            constant, _, value = (item.strip() for item in part.partition("="))
             following = eval(value, {"__builtins__": {}}) if value else following
             self.lines.append(f"{constant} = {following}")
             following += 1
@@ -137,10 +137,10 @@ class Translator:
                 kind = f"{name}_{pointer.group(2)}"
                 members.append((pointer.group(2), kind, "Any"))
                 continue
-            first, *others = text.split(",")
+            first, *rest = text.split(",")
             members.append(self.declarator(first, "member"))
             base = re.match(r"(?:const )?(?:struct )?\w+ ", first)
-            members += [self.declarator(f"{base.group(0) if base else fail(text)}{other.strip()}", "member") for other in others]
+            members += [self.declarator(f"{base.group(0) if base else fail(text)}{other.strip()}", "member") for other in rest]
         self.structs.add(name)
         members = [(member + "_" * keyword.iskeyword(member), kind, hint) for member, kind, hint in members]
         self.lines.append(f"class {name}(Structure):")
@@ -179,7 +179,7 @@ class Translator:
     def module(self) -> str:
         return "\n".join(
             [
-                '"""The declarations of libbochner for ctypes. Made from the public headers by python/bindings.py."""',
+                '"""The declarations of libbochner for ctypes. Generated from the public headers by python/bindings.py."""',
                 "",
                 "from __future__ import annotations",
                 "",

@@ -1,6 +1,6 @@
-/* bochner bench attention: speed of attention relative to small matrix products, to memory bandwidth and to PyTorch;
- * the length from which linear attention is faster than softmax attention; memory by counting allocations; decoding;
- * every kind of attention; gates; proposals of the frequencies. */
+/* bochner bench attention: attention speed relative to small matrix products, memory bandwidth and PyTorch; the
+ * crossover length of linear and softmax attention; memory by counting allocations; decoding; all attention kinds;
+ * gates; proposals of the frequencies. */
 #include "attention.h"
 #include "../../cli/common/plot.h"
 #include "../yardstick.h"
@@ -37,7 +37,7 @@ static bool print_yardstick(attention_bench *bench)
     return true;
 }
 
-/* Checks the path of a picture, and that --only includes the part that it shows. */
+/* Checks the path of a plot, and that --only includes the part that it shows. */
 static int check_plot(bench_run *run, const char *option, const char *path, const char *part, const char *other)
 {
     if (!path) return CLI_DONE;

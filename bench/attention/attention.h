@@ -16,7 +16,7 @@ typedef struct attention_options {
     cli_given was_given;
     bench_run run;
     const char *lengths_text, *features_text, *plot, *plot_laws;
-    cli_counts lengths, features; /* parsed from the texts above */
+    cli_counts lengths, features; /* parsed from the strings above */
     size_t tokens, sequences, repeats;
     device_options device;
     size_t heads, dim, batch_tokens; /* on a device */
@@ -27,13 +27,13 @@ typedef struct attention_bench {
     bench_run *run;
     bo_context *context, *narrow; /* float32 and bfloat16 products */
     const attention_options *options;
-    float *noise; /* normal noise with mean 0 and variance 1; NULL until it is first needed */
+    float *noise; /* normal noise with mean 0 and variance 1; NULL until first used */
     /* time of a forward pass by length: one curve per number of features and one for softmax attention */
     cli_curves times;
     cli_curves laws; /* error of the output by number of features */
 } attention_bench;
 
-/* Each function measures one part. It returns false after a message if it could not finish. */
+/* Each function measures one part. It prints a message and returns false on failure. */
 bool attention_forward_part(attention_bench *bench);
 bool attention_backward_part(attention_bench *bench);
 bool attention_exact_part(attention_bench *bench);
@@ -53,13 +53,13 @@ bool attention_laws_part(attention_bench *bench);
 bo_attention_desc attention_favor(const attention_bench *bench, size_t features);
 bo_attention_desc attention_exact(void);
 
-/* Allocates floats aligned to 64 bytes; exits the program if there is no memory. attention_fill fills them with noise
+/* Allocates floats aligned to 64 bytes; exits the program if out of memory. attention_fill fills them with noise
  * of unit variance. */
 float *attention_floats(size_t count);
 void attention_fill(attention_bench *bench, uint64_t stream, float *out, size_t count);
 
-/* Inputs of a kind of attention beside q, k and v, for a given number of rows per head; NULL for an input that the kind
- * does not have. log g is in [-1, 0], β in (0, 1), and the rows of W have norms near 1. */
+/* Inputs of an attention kind in addition to q, k and v, for a given number of rows per head; NULL for an input that
+ * the kind does not have. log g is in [-1, 0], β in (0, 1), and the rows of W have norms near 1. */
 typedef struct attention_extras {
     float *log_gate, *beta, *w;
 } attention_extras;
@@ -78,7 +78,7 @@ typedef struct attention_case {
     void *tape;
 } attention_case;
 
-/* Returns false after a message. Call attention_case_close in either case. */
+/* Prints a message and returns false on failure. Call attention_case_close in either case. */
 bool attention_case_open(attention_bench *bench, bo_context *context, const bo_attention_desc *desc, size_t tokens,
                          bool gradients, attention_case *out);
 void attention_case_close(attention_case *what);
@@ -97,7 +97,7 @@ typedef struct attention_decoder {
     attention_extras extras;
 } attention_decoder;
 
-/* Returns false after a message. Call attention_decoder_close in either case. */
+/* Prints a message and returns false on failure. Call attention_decoder_close in either case. */
 bool attention_decoder_open(attention_bench *bench, const bo_attention_desc *desc, size_t prompt,
                             attention_decoder *out);
 void attention_decoder_fork(attention_bench *bench, attention_decoder *decoder, size_t count);
@@ -117,7 +117,7 @@ typedef struct attention_work {
 
 /* Measures the seconds per call of each function: medians over --repeats rounds in which the functions alternate, after
  * one warmup call each. `ratios` receives the medians of the ratios to the first function in the same round; it may be
- * NULL. Returns false after a message if a call failed, or after Ctrl-C. */
+ * NULL. Prints a message and returns false if a call failed, and after Ctrl-C. */
 bool attention_time(attention_bench *bench, attention_work *works, size_t count, double *seconds, double *ratios);
 
 /* Rate of a function with a known number of operations, relative to small-GEMM on all cores. Small-GEMM is measured
@@ -136,13 +136,13 @@ bool attention_small_gemm(attention_bench *bench, double *gflops, const char **i
 typedef struct attention_crossing {
     size_t first, last; /* smallest and largest length added; 0: none */
     double ratio;       /* ratio at the last length */
-    double at;          /* length with ratio 1; INFINITY: none yet; first: at or below the smallest length */
+    double at;          /* length with ratio 1; INFINITY: not found yet; first: at or below the smallest length */
 } attention_crossing;
 void attention_crossing_add(attention_crossing *crossing, size_t tokens, double ratio);
 
-/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+/* ---- plots ------------------------------------------------------------------------------------------------------- */
 
-/* Writes the pictures requested by --plot and --plot-laws, with logarithmic axes. Returns the exit status. */
+/* Writes the plots requested by --plot and --plot-laws, with logarithmic axes. Returns the exit status. */
 int attention_plot(attention_bench *bench);
 
 #endif

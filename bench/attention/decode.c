@@ -1,5 +1,4 @@
-/* Decoding of one token at a time: the bandwidth of reading and writing the states, and a comparison with a KV
- * cache. */
+/* Decoding token by token: the bandwidth of reading and writing the states, and a comparison with a KV cache. */
 #include "attention.h"
 #include "../yardstick.h"
 #include <math.h>
@@ -47,8 +46,8 @@ static bool measure_bandwidth(attention_bench *bench, size_t features)
 
 /* ---- comparison with a KV cache ---------------------------------------------------------------------------------- */
 
-/* Times a state of features against a cache of `tokens` keys and values, averaged over the timed steps, for `sequences`
- * sequences at a time. */
+/* Times a state of features against a cache of `tokens` keys and values, averaged over the timed steps, for a batch of
+ * `sequences` sequences. */
 static bool measure_point(attention_bench *bench, attention_decoder *linear, attention_decoder *cache, size_t tokens,
                           size_t sequences, attention_crossing *crossing)
 {

@@ -1,4 +1,4 @@
-/* Every kind of attention: rates relative to small-GEMM, decoding steps, and the cost of gates. */
+/* All attention kinds: rates relative to small-GEMM, decoding steps, and the cost of gates. */
 #include "attention.h"
 #include <math.h>
 
@@ -6,7 +6,7 @@ enum {
     TOKENS = 4096,  /* length of a sequence, or the longest of --lengths */
     PROMPT = 64,    /* tokens that a state has absorbed before steps are timed */
     STEPS = 4,      /* steps per sample for kinds whose state grows */
-    SEQUENCES = 16, /* sequences decoded at once, or --sequences */
+    SEQUENCES = 16, /* batch size of decoding, or --sequences */
 };
 
 static size_t family_tokens(const attention_bench *bench)
@@ -22,7 +22,7 @@ typedef struct member {
     const char *name, *preset;
     double goal; /* goal for the forward pass; NAN: none */
     bo_gate gate;
-    bool drawn; /* the number of features is an option */
+    bool drawn; /* an option sets the number of features */
     size_t dim; /* dimension of queries, keys and values; 0: ATTENTION_DIM */
     bool all;   /* not causal: every query sees all keys */
 } member;
@@ -110,7 +110,7 @@ static bool measure_step(attention_bench *bench, const member *of)
 
 enum { POOLS = 3 };
 
-/* Times ridge attention that is not causal, the causal form, and softmax attention of all keys, in alternation. */
+/* Times noncausal ridge attention, causal ridge attention, and softmax attention over all keys, in alternation. */
 static bool measure_pool(attention_bench *bench, bool gradients)
 {
     static const char *const names[POOLS] = {"ridge, not causal", "ridge, causal", "softmax, not causal"};

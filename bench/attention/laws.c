@@ -1,15 +1,14 @@
-/* Error of the output for each proposal of the frequencies at an equal number of features, with the smallest possible
- * error. */
+/* Output error for each proposal of the frequencies at an equal number of features, and the smallest possible error. */
 #include "attention.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum {
     ROWS = 4096,      /* rows used to calibrate */
-    LAW_TOKENS = 512, /* rows of other data, on which errors are measured */
+    LAW_TOKENS = 512, /* rows of separate data, on which errors are measured */
     DRAWS = 4,        /* draws per repeat; medians are over all of them */
-    MIN_PLOT = 16,    /* smallest number of features in the picture */
-    PLOT_TIMES = 4    /* the picture ends at this many times the features of the figures */
+    MIN_PLOT = 16,    /* smallest number of features in the plot */
+    PLOT_TIMES = 4    /* the plot ends at this multiple of the features of the metrics */
 };
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
@@ -55,7 +54,7 @@ static float *make_rows(attention_bench *bench, const law_data *data, uint64_t s
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
 
-/* The first one is drawn without data. */
+/* The first proposal is drawn without data. */
 static const struct law {
     const char *name;
     bo_proposal proposal;
@@ -69,7 +68,7 @@ static const struct law {
     {"dark, optimal sampling", BO_PROPOSAL_GAUSSIAN, BO_SAMPLING_OPTIMAL},
 };
 
-/* One data set of one width: rows for calibration and other rows for attention. */
+/* One data set of one width: rows for calibration, and separate rows for attention. */
 typedef struct trial {
     const law_data *data;
     size_t dim;

@@ -1,5 +1,4 @@
-/* Time as a function of length: the length from which linear attention is faster than softmax attention, and time per
- * token. */
+/* Time as a function of length: the crossover length of linear and softmax attention, and time per token. */
 #include "attention.h"
 #include <math.h>
 
@@ -114,7 +113,7 @@ bool attention_crossover_part(attention_bench *bench)
 
 /* ---- time per token ---------------------------------------------------------------------------------------------- */
 
-/* Lengths from 4k by factors of four; the last one is the length given. */
+/* Lengths from 4k by factors of four; the last one is the requested length. */
 static size_t flat_lengths(size_t longest, size_t *lengths)
 {
     size_t count = 0, tokens = longest < MIN_FLAT ? longest : MIN_FLAT;

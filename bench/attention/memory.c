@@ -33,7 +33,7 @@ static void counting_release(void *user, void *pointer)
     free(block);
 }
 
-/* The peak memory of a call beyond the memory that was held before it. */
+/* The peak memory of a call in addition to the memory allocated before it. */
 static bool count_call(attention_bench *bench, counter *count, attention_case *what, bo_status (*call)(void *),
                        double *bytes)
 {
@@ -70,7 +70,7 @@ static bool count_length(attention_bench *bench, bo_context *context, counter *c
     return ok;
 }
 
-/* The bound is √N states: the memory of keeping every √N-th state and recomputing the others. The backward pass also
+/* The bound is √N states: the memory of storing every √N-th state and recomputing the rest. The backward pass also
  * has scratch memory of constant size, so the bound is checked at the longest length. */
 static void print_counts(attention_bench *bench, size_t features, const counted counts[LENGTHS])
 {
@@ -81,7 +81,7 @@ static void print_counts(attention_bench *bench, size_t features, const counted 
     char name[96];
     snprintf(name, sizeof name, "forward, %zu features, bytes at 16 N / bytes at N", features);
     double growth =
-        last->forward > first->forward ? last->forward / first->forward : 1; /* no memory at all counts as no growth */
+        last->forward > first->forward ? last->forward / first->forward : 1; /* zero memory counts as no growth */
     bench_add(bench->run, name, growth, "", 1, true, "N = %zu: %s, %zu: %s, %zu: %s; the state of %d heads has %s",
               first->tokens, cli_bytes(first->forward).s, counts[1].tokens, cli_bytes(counts[1].forward).s,
               last->tokens, cli_bytes(last->forward).s, ATTENTION_HEADS, cli_bytes(first->state).s);

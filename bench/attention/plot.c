@@ -1,4 +1,4 @@
-/* The pictures of `bochner bench attention`: forward time by length, error of the output by number of features. */
+/* The plots of `bochner bench attention`: forward time by length, error of the output by number of features. */
 #include "attention.h"
 
 int attention_plot(attention_bench *bench)

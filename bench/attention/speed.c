@@ -18,7 +18,7 @@ typedef struct pass {
     size_t tokens;
     bool gradients;
     double goal;
-    const char *curve; /* name of the curve in the picture; NULL: none */
+    const char *curve; /* name of the curve in the plot; NULL: not drawn */
 } pass;
 
 /* The plan, which counts the operations, and a description of it. */
@@ -179,7 +179,7 @@ static bool add_half_in(attention_bench *bench, bo_context *context, size_t prec
     return ok;
 }
 
-/* Adds half of each time; called once before and once after PyTorch runs. */
+/* Adds half of each time; called once before and once after the run of PyTorch. */
 static bool add_half(attention_bench *bench, measured_shape *shapes, size_t count)
 {
     bool ok = true;
@@ -188,7 +188,8 @@ static bool add_half(attention_bench *bench, measured_shape *shapes, size_t coun
     return ok;
 }
 
-/* mine: the times of both precisions. goal: float32 compared with float32; best_goal: bfloat16 with the best. */
+/* bochner_seconds: the times of both precisions. goal: for float32 compared with float32; best_goal: for bfloat16
+ * compared with the best of PyTorch. */
 static void compare(attention_bench *bench, const char *json, const measured_shape *shape, const char *form,
                     const double *bochner_seconds, double goal, double best_goal)
 {
@@ -223,7 +224,7 @@ static void write_list(const cli_counts *list, size_t max_item, char *text, size
         length += (size_t)snprintf(text + length, size - length, "%s%zu", i ? "," : "", list->items[i]);
 }
 
-/* PyTorch counts with the best time of its best setting, Bochner with a median. */
+/* For PyTorch, the best time of its best setting counts; for Bochner, a median. */
 bool attention_peer_part(attention_bench *bench)
 {
     measured_shape shapes[SHAPES];

@@ -65,7 +65,7 @@ bool attention_decoder_open(attention_bench *bench, const bo_attention_desc *des
     return status == BO_OK;
 }
 
-/* A state has no pointers, so copying its bytes forks it. */
+/* A state contains no pointers, so copying its bytes forks it. */
 void attention_decoder_fork(attention_bench *bench, attention_decoder *d, size_t count)
 {
     attention_decoder_drop(d);

@@ -21,7 +21,7 @@ static bo_attention_desc describe(const shape *s, const char *kind)
     return desc;
 }
 
-/* q, k, v and what the kind needs besides them: log g <= 0, β in (0, 1), and M with rows of norms near 1. */
+/* q, k, v and the further inputs of the kind: log g <= 0, β in (0, 1), and M with rows of norms near 1. */
 static size_t set_inputs(const device_bench *bench, const bo_attention_desc *desc, size_t rows, unsigned *present,
                          device_input in[BO_OP_INPUTS])
 {
@@ -58,7 +58,8 @@ static double bytes_of(const device_call *call, bool both)
     return both ? 3 * inputs + 3 * outputs : inputs + outputs;
 }
 
-/* The time that the bytes need at the rate of a copy, or the operations at the rate of a matrix product. */
+/* The larger of the time for the bytes at the rate of a copy and the time for the operations at the rate of a matrix
+ * product. */
 static double floor_of(const device_bench *bench, double bytes, double operations)
 {
     return fmax(bytes / bench->copied, operations / bench->product);
@@ -107,9 +108,10 @@ static bo_status measure_shape(device_bench *bench, const shape *s, const char *
     return status;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- all kinds ----------------------------------------------------------------------------------------------------
+ */
 
-/* What is refused or does not fit is reported, and the next kind is measured. */
+/* Prints a warning if a shape is refused or does not fit, and continues with the next kind. */
 static bool measure_at(device_bench *bench, const shape *s, const char *kind)
 {
     const bo_status status = measure_shape(bench, s, kind);

@@ -1,10 +1,10 @@
-/* One operation with its operands in memory of the device. */
+/* One operation with its operands in device memory. */
 #include "call.h"
 #include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { NOISE = 1000003 }; /* a prime: rows of any width repeat only after as many of them */
+enum { NOISE = 1000003 }; /* a prime: rows of any width repeat only after this number of rows */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -59,7 +59,8 @@ static bo_status write_noise(device_bench *bench, const device_input *in, uint64
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Memory that one call needs besides its operands. `saved` is shared by the forward and backward of a training step. */
+/* Workspace of one call, in addition to its operands. `saved` is shared by the forward and backward of a training step.
+ */
 static bo_status reserve_workspace(device_bench *bench, device_call *c, bo_op_call *call, bool gradients, void *shared)
 {
     size_t saved = 0, scratch = 0;
@@ -69,7 +70,7 @@ static bo_status reserve_workspace(device_bench *bench, device_call *c, bo_op_ca
     return shared || !gradients ? BO_OK : reserve(bench, c, saved, &call->saved);
 }
 
-/* Shapes are those of float32; values have the type of the device. */
+/* The shapes are those of float32; the values have the storage type of the device. */
 static bo_status set_shape(device_bench *bench, device_call *c, size_t inputs, const device_input *in)
 {
     bo_op_call *call = &c->forward;
@@ -115,7 +116,7 @@ static bo_status prepare_call(device_bench *bench, device_call *c, size_t inputs
         BO_TRY(write_noise(bench, &in[i], i, tensor));
     }
     BO_TRY(reserve_tensor(bench, c, &c->forward.out[0], &c->forward.out[0].data));
-    bool stored = false; /* weights that are stored in fewer bits have no gradient */
+    bool stored = false; /* quantized weights have no gradient */
     for (size_t i = 0; i < inputs; i++) stored |= c->op->stored_inputs >> i & 1 && in[i].element != BO_ELEMENT_FLOAT32;
     if (!stored) BO_TRY(prepare_backward(bench, c));
     return reserve_workspace(bench, c, &c->forward, false, NULL);

@@ -1,4 +1,4 @@
-/* Operations in memory of the device, called without a graph. */
+/* Operations on device memory, called without a graph. */
 #ifndef BO_BENCH_DEVICE_CALL_H
 #define BO_BENCH_DEVICE_CALL_H
 
@@ -20,11 +20,11 @@ typedef struct device_input {
     size_t rows, columns;
     bo_element element;
     double mean, deviation; /* of normal numbers */
-    double max;             /* numbers are at most this */
+    double max;             /* upper bound of the numbers */
 } device_input;
 
-/* Fills inputs with noise and allocates all memory. Returns an error of the context: kinds that the device does not
- * support are refused. Call device_call_close in either case. */
+/* Fills inputs with noise and allocates all memory. Returns an error of the context, for example if the device does not
+ * support the kind. Call device_call_close in either case. */
 bo_status device_call_open(device_bench *bench, bo_operation operation, const void *attributes, size_t sequences,
                            size_t inputs, const device_input *in, device_call *out);
 void device_call_close(device_bench *bench, device_call *call);

@@ -1,4 +1,4 @@
-/* Greedy decoding on the device with many sequences together, after each has read a number of tokens. */
+/* Greedy batch decoding on the device, after each sequence has read a number of tokens. */
 #include "../../src/model/lanes.h"
 #include "device.h"
 #include "../../cli/shared/hash.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WARMUPS = 2, STEPS = 32, PIECE = 1 << 13 }; /* STEPS: steps per sample; PIECE: tokens read at a time */
+enum { WARMUPS = 2, STEPS = 32, PIECE = 1 << 13 }; /* STEPS: steps per sample; PIECE: tokens per read */
 
 typedef struct decoding {
     const device_decode_options *options;
@@ -31,7 +31,7 @@ static size_t capacity_of(const device_bench *bench, size_t tokens)
     return tokens + (WARMUPS + bench->repeats) * STEPS;
 }
 
-/* The first lane reads, and the others become copies of it. */
+/* The first lane reads, and the other lanes become copies of it. */
 static bool read_tokens(device_bench *bench, decoding *d, size_t tokens)
 {
     const device_decode_options *o = d->options;

@@ -37,7 +37,7 @@ static size_t number_of(const char *device)
     return colon ? strtoul(colon + 1, NULL, 10) : 0;
 }
 
-/* Checks that every word of --kinds is a kind of attention. */
+/* Checks that every item of --kinds is a kind of attention. */
 static bool kinds_known(device_bench *bench, const char *kind, void *unused)
 {
     bo_attention_desc desc = {0};

@@ -1,6 +1,6 @@
 /* Benchmarks on a GPU: `bochner bench attention`, `train`, `decode` and `machines` with --device. Kernels are timed by
- * marks in the queue of the device, without transfers; whole steps of training and decoding by the clock of the host,
- * since their results are read by it. Rates are compared with a copy and a matrix product of the same run. */
+ * events in the queue of the device, without transfers. Entire training and decoding steps are timed by the host clock,
+ * because the host reads their results. Rates are compared with a copy and a matrix product of the same run. */
 #ifndef BO_BENCH_DEVICE_H
 #define BO_BENCH_DEVICE_H
 
@@ -14,7 +14,7 @@ typedef struct device_options {
     const char *device, *kinds;
 } device_options;
 extern const cli_option device_rows[];
-/* The precision of options: bfloat16 unless another one was given. */
+/* The precision of options (default: bfloat16). */
 #define DEVICE_PRECISION(options) (CLI_GIVEN(options, precision) ? (options)->precision : BO_PRECISION_BFLOAT16)
 
 typedef struct device_bench {
@@ -22,24 +22,25 @@ typedef struct device_bench {
     bo_context *context;
     struct bo_device *device;
     bo_element storage;     /* type of the values of graphs */
-    char name[DEVICE_NAME]; /* the product */
+    char name[DEVICE_NAME]; /* name of the GPU */
     size_t repeats;
-    bool emulated;          /* no GPU: sizes of the yardsticks are small, and times have no meaning */
+    bool emulated;          /* no GPU: sizes of the yardsticks are small, and times are not meaningful */
     double copied, product; /* yardsticks: bytes read and written per second, operations per second; 0: not measured */
 } device_bench;
 
 /* True if the options ask for a device other than the CPU. */
 bool device_requested(const device_options *options);
-/* Opens the device with a context of its own. Returns false after a message. Call device_close in either case. */
+/* Opens the device with a separate context. Prints a message and returns false on failure. Call device_close in either
+ * case. */
 bool device_open(bench_run *run, const device_options *options, bo_precision precision, size_t repeats,
                  device_bench *out);
 void device_close(device_bench *bench);
 bool device_ok(device_bench *bench, bo_status status); /* false after a message if the call failed */
-/* Memory of the device that is in use, by this and other programs. */
+/* Device memory in use by all programs. */
 double device_used(device_bench *bench);
-/* Measures the yardsticks and adds them as figures. */
+/* Measures the yardsticks and adds them as metrics. */
 bool device_yardsticks(device_bench *bench);
-/* Calls `use` for each word of --kinds until it returns false. */
+/* Calls `use` for each item of --kinds until it returns false. */
 bool device_each_kind(device_bench *bench, const char *kinds,
                       bool (*use)(device_bench *bench, const char *kind, void *of), void *of);
 
@@ -47,9 +48,9 @@ bool device_each_kind(device_bench *bench, const char *kinds,
 typedef bo_status (*device_work)(bo_context *context, void *what);
 bo_status device_time(device_bench *bench, device_work work, void *what, double *seconds);
 
-/* One sample of a step that waits for the device: its seconds by the clock of the host. */
+/* One sample of a step that waits for the device: its seconds by the host clock. */
 typedef bool (*device_step)(device_bench *bench, void *what, double *seconds);
-/* Median over the repeats, after one step that is not counted for each of `warmups`. */
+/* Median over the repeats, after one untimed step for each of `warmups`. */
 bool device_time_steps(device_bench *bench, size_t warmups, device_step step, void *what, double *seconds);
 
 /* ---- the benchmarks ---------------------------------------------------------------------------------------------- */

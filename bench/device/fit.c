@@ -1,5 +1,5 @@
 /* Fits of kernel machines on the device: random rows that stream in blocks, with given γ and λ. The sums over the rows
- * and the solution of the system are timed by the clock of the host. */
+ * and the solution of the system are timed by the host clock. */
 #include "device.h"
 #include "../../src/backend/backend.h"
 #include "../../cli/shared/hash.h"

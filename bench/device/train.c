@@ -29,7 +29,7 @@ static bool open_text(device_bench *bench, training *t)
     return ok;
 }
 
-/* A GPT of the size of the options: GELU, LayerNorm, learned positions, tied embedding, as the peer. */
+/* A GPT with the size in the options: GELU, LayerNorm, learned positions, tied embedding, like the peer. */
 static bo_model_desc model_of(const device_train_options *o, const char *kind)
 {
     bo_model_desc desc = {.layers = o->layers, .width = o->width, .block.heads = o->heads, .context = o->context};

@@ -1,8 +1,8 @@
 /* The rate of false alarms of two-sample tests, their power, and their time by number of rows.
  *
  * Null draws: A and B from one normal distribution of five columns, and disjoint random rows of a table. Alternatives:
- * the mean of one column shifted by 0.3, its standard deviation times 1.3, and a correlation of 0.5 of two columns
- * whose own distributions stay the same. Each fraction has its exact 95% binomial interval (Clopper and Pearson 1934).
+ * the mean of one column shifted by 0.3, its standard deviation times 1.3, and a correlation of 0.5 of two columns with
+ * unchanged marginal distributions. Each fraction has its exact 95% binomial interval (Clopper and Pearson 1934).
  * Usage: bench_drift [draws] [rows] [table, or - for none] [first seed] */
 #include <bochner/names.h>
 #include <math.h>

@@ -20,7 +20,7 @@ typedef struct inputs {
 
 typedef bo_status (*measured)(const inputs *in, const bo_features_desc *desc);
 
-/* Returns the least of the times: other programs only add to them. */
+/* Returns the minimum time: load of other programs only increases times. */
 static bo_status best_time(const inputs *in, const bo_features_desc *desc, measured run, double *seconds)
 {
     *seconds = INFINITY;

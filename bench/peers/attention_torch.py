@@ -21,7 +21,7 @@ HEADS, DIM = 8, 64
 
 
 def positive(x, w):
-    """exp(w·x - |x|²/2) with x scaled by d^-1/4; the constant keeps the denominator away from 0."""
+    """exp(w·x - |x|²/2) with x scaled by d^-1/4; the constant bounds the denominator away from 0."""
     x = x * DIM ** -0.25
     return torch.exp(x @ w - x.square().sum(-1, keepdim=True) / 2) + 1e-6
 

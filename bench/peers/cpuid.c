@@ -1,10 +1,11 @@
-/* Describes the tiles of the CPU to libraries of other programs, on a virtual machine that has them and does not.
+/* Reports the AMX tiles of the CPU to libraries of other programs, on virtual machines whose CPUID does not describe
+ * them.
  *
  * Some hypervisors report AMX in CPUID but end the list of leaves before 0x1d and 0x1e, which hold the sizes of the
- * tiles. oneDNN (in PyTorch) then configures tiles of size 0 and dies of an illegal instruction. This shared library,
- * which peer_setup.py compiles and loads before PyTorch, lets the kernel trap CPUID and fills in the sizes that all
- * CPUs with AMX have. It does nothing on other hosts. It is no part of Bochner, whose kernels do not read these
- * leaves. */
+ * tiles. oneDNN (in PyTorch) then configures tiles of size 0 and crashes with an illegal instruction. This shared
+ * library, which peer_setup.py compiles and loads before PyTorch, lets the kernel trap CPUID and fills in the sizes
+ * that all CPUs with AMX have. It does nothing on other hosts. It is not part of Bochner, whose kernels do not read
+ * these leaves. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -45,7 +46,7 @@ static void emulate(int number, siginfo_t *info, void *argument)
     uint32_t out[4], leaf = (uint32_t)registers[REG_RAX], part = (uint32_t)registers[REG_RCX];
     (void)info;
     if (memcmp((const void *)registers[REG_RIP], instruction, sizeof instruction) != 0) {
-        signal(number, SIG_DFL); /* a fault of the program, which happens again */
+        signal(number, SIG_DFL); /* a fault of the program, which occurs again */
         return;
     }
     syscall(SYS_arch_prctl, ARCH_SET_CPUID, 1);

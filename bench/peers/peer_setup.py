@@ -40,7 +40,7 @@ print(min(times))
 
 
 def core_types():
-    """Core types of OpenBLAS that run on this CPU; "" is the one that it detects."""
+    """Core types of OpenBLAS that run on this CPU; "" is the detected type."""
     flags, vendor = cpu_flags()
     types = [""]
     if "avx512_bf16" in flags:
@@ -53,8 +53,7 @@ def core_types():
 
 
 def for_numpy():
-    """Chooses the core type with which a float32 product of NumPy is fastest, unless OPENBLAS_CORETYPE is set: OpenBLAS
-    takes some virtual CPUs for old ones."""
+    """Chooses the core type with which a float32 product of NumPy is fastest, unless OPENBLAS_CORETYPE is set: OpenBLAS mistakes some virtual CPUs for old ones."""
     if "OPENBLAS_CORETYPE" in os.environ:
         return
     times = {}
@@ -64,7 +63,7 @@ def for_numpy():
         if run.returncode == 0:
             times[name] = float(run.stdout)
     best = min(times, key=times.get, default="")
-    # the detected type is kept if it is as fast
+    # the detected type is kept if it is equally fast
     if best and times[best] < 0.95 * times.get("", float("inf")):
         os.environ["OPENBLAS_CORETYPE"] = best
     rates = ", ".join(f"{name or 'detected'} {2e-9 * 1536 ** 3 / seconds:.0f}" for name, seconds in times.items())
@@ -85,7 +84,7 @@ def blas():
 # ---- PyTorch -----------------------------------------------------------------------------------------------------------
 
 def describe_tiles():
-    """Loads cpuid.c, which is needed on some virtual machines. False: there is no compiler."""
+    """Loads cpuid.c, which is required on some virtual machines. Returns False without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         return False
@@ -98,7 +97,7 @@ def describe_tiles():
 
 
 def keep_memory():
-    """Makes the allocator of the C library keep freed memory: PyTorch frees every array, and the C library returns those above 32 MB
+    """Configures the C allocator to keep freed memory: PyTorch frees every array, and the C library returns those above 32 MB
     to the system, so that the next one needs new pages. Linear attention of 16,384 tokens took half the time with this setting;
     at 4,096 tokens there was no difference."""
     trim, top_pad, mmap_max, arenas = -1, -2, -4, -8
@@ -117,7 +116,7 @@ def for_torch():
         probe = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
         if subprocess.run([sys.executable, "-c", probe], capture_output=True).returncode < 0:
             os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
-            note("bfloat16 products without AMX, which oneDNN cannot use here; with a C compiler it could")
+            note("bfloat16 products without AMX, which oneDNN cannot use on this host without a C compiler")
 
 
 def thread_counts():
@@ -126,7 +125,7 @@ def thread_counts():
 
 
 def best(records):
-    """The record with the fewest seconds, and every one printed to standard error."""
+    """Prints all records to standard error and returns the fastest."""
     for record in records:
         details = ", ".join(str(value) for key, value in record.items() if key not in ("seconds", "threads", "loss"))
         note(f"{details}, {record['threads']} threads: {1e3 * record['seconds']:.4g} ms")

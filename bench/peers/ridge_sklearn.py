@@ -2,7 +2,7 @@
 
 A typical pipeline: RBFSampler, then Ridge on one-hot targets, pixels divided by 255, all in float32. Ridge is timed with
 the default solver and with the Cholesky solver; the faster time and the higher accuracy count. Reading the files is not
-timed. OpenBLAS uses the core type that is fastest here (peer_setup.py). Prints one JSON object."""
+timed. OpenBLAS uses the fastest core type of this host (peer_setup.py). Prints one JSON object."""
 import json, sys, time
 import peer_setup
 peer_setup.for_numpy()

@@ -114,7 +114,7 @@ def choice(*values):
 
 
 # Ranges as in comparisons of boosting on tables (Grinsztajn et al. 2022, McElfresh et al. 2023, Gorishniy et al. 2021);
-# those of xRFM are its authors' (pytabkit, search space "default").
+# the ranges of xRFM are those of its authors (pytabkit, search space "default").
 SPACES = {
     "hist": dict(learning_rate=log_uniform(0.01, 0.3), max_leaf_nodes=log_integer(8, 128), min_samples_leaf=log_integer(2, 60),
                  l2_regularization=log_uniform(1e-6, 100), max_features=uniform(0.5, 1)),
@@ -133,7 +133,7 @@ MODULES = {"hist": "sklearn", "xgboost": "xgboost", "lightgbm": "lightgbm", "cat
 
 
 def trial_parameters(peer, table, trial):
-    """Random parameters, which depend on the peer, the table and the number of the trial alone."""
+    """Random parameters, which depend only on the peer, the table and the trial number."""
     if trial == 0 and peer != "xrfm":
         return {}
     rng = np.random.default_rng([trial, TABLES.index(table), list(SPACES).index(peer)])
@@ -159,7 +159,7 @@ def fit_hist(x, y, classes, parameters, rounds, valid, seed, threads):
     model = kind(categorical_features="from_dtype", random_state=seed, **settings)
     model.fit(x, y, **(dict(X_val=valid[0], y_val=valid[1]) if valid else {}))
     best = max(1, int(np.argmax(model.validation_score_))) if valid else model.n_iter_
-    if valid:  # the prediction of the best round, not of the last one
+    if valid:  # the prediction of the best round, not of the last round
         staged = model.staged_predict_proba if classes else model.staged_predict
         return lambda x: next(p for i, p in enumerate(staged(x), 1) if i == best), best
     return lambda x: output(model, x, classes), best
@@ -254,7 +254,7 @@ warm = set()
 
 
 def warm_up(peer, fit, threads):
-    """The first fit of a process loads libraries and starts threads; it is made on few rows and not timed."""
+    """The first fit of a process loads libraries and starts threads; it runs on few rows and is not timed."""
     if peer not in warm:
         warm.add(peer)
         x = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 4)), columns=list("abcd"))
@@ -297,8 +297,8 @@ def run_job(job):
         seconds = time.perf_counter() - start
         score, loss = scores(predict(x.iloc[test]), y[test], classes)
         if not math.isfinite(score + loss):
-            raise ArithmeticError("the predictions are not finite")
-    except Exception as error:  # a fit that fails counts as failed, and the others go on
+            raise ArithmeticError("the predictions contain NaN or infinity")
+    except Exception as error:  # a failed fit is recorded, and the remaining fits continue
         line.update(failed=f"{type(error).__name__}: {error}"[:300])
         score, loss, seconds = None, None, time.perf_counter() - start
     line.update(measure="error" if classes else "rmse", score=score, loss=loss, seconds=seconds, rows=len(train),
@@ -314,7 +314,7 @@ def key(line):
 
 
 class Plan:
-    """The jobs that remain; the tuned fits of a peer on a table follow its last trial."""
+    """The remaining jobs; the tuned fits of a peer on a table follow its last trial."""
     def __init__(self, options, done):
         self.options, self.done, self.ready = options, {key(line): line for line in done}, []
         for mode in options.modes:
@@ -361,7 +361,7 @@ def installed(peer):
 
 
 def some_of(known):
-    """The type of an option whose value is a list of known words."""
+    """The type of an option whose value is a list of known names."""
     def parse(text):
         if not set(text.split(",")) <= set(known):
             raise argparse.ArgumentTypeError(f"expected some of {','.join(known)}, found '{text}'")
@@ -378,9 +378,9 @@ def main():
     parser.add_argument("--modes", type=some_of(["default", "tuned"]), default=["default", "tuned"])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--trials", type=int, default=30)
-    parser.add_argument("--jobs", type=int, default=1, help="number of fits at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel fits")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of a fit (default: all cores)")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="no fit is started after this time")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no fit starts after this time")
     parser.add_argument("--device", default="cpu", help="device of xRFM: cpu (default) or cuda")
     parser.add_argument("--memory", type=float, default=16, help="GB for the gradients of xRFM (default: 16)")
     options = parser.parse_args()

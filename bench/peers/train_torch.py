@@ -4,7 +4,7 @@ A GPT: LayerNorm before attention and MLP, causal softmax attention (scaled_dot_
 width, linear layers without biases, learned positions, tied embeddings; fused AdamW; random tokens. A step is forward,
 backward and update. Weights and their updates are float32. Variants: float32; float32 with bfloat16 products inside oneDNN; bfloat16
 autocast; each also compiled (torch.compile, and with its search for the fastest products), which needs a C++ compiler; all
-CPUs and half of them. The fastest step of each variant counts. Standard error lists them all. Prints one JSON object, whose
+CPUs and half of them. The fastest step of each variant counts. Standard error lists all steps. Prints one JSON object, whose
 first members are the fastest variant."""
 import contextlib, json, math, sys, time
 import peer_setup
@@ -64,7 +64,7 @@ VARIANTS = (
 
 
 def fastest(shape, ids, repeats, threads, variant):
-    """Seconds of the fastest step after two to warm up."""
+    """Seconds of the fastest step after two warmup steps."""
     name, precision, context, compiled = variant
     torch.manual_seed(0)
     torch.set_num_threads(threads)

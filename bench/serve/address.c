@@ -1,17 +1,17 @@
-/* Addresses, and requests as they are sent. */
+/* Addresses, and the text of requests. */
 #include "client.h"
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Divides the text after http:// into the name of the host, its port and a prefix. False: it is not such a text. */
+/* Splits the text after http:// into the host name, the port and a prefix. Returns false if it has another form. */
 static bool divide(const char *text, char name[256], char port[8], load_address *out)
 {
     const size_t host = strcspn(text, "/");
     const char *path = text + host, *colon = NULL;
     for (size_t i = 0; i < host; i++)
         if (text[i] == ':') colon = text + i;
-    if (text[0] == '[' && text[host - 1] == ']') colon = NULL; /* an address of IPv6 without a port */
+    if (text[0] == '[' && text[host - 1] == ']') colon = NULL; /* an IPv6 address without a port */
     size_t length = colon ? (size_t)(colon - text) : host, digits = colon ? host - length - 1 : 0;
     if (length == 0 || host >= sizeof out->host || digits > 5 || (colon && digits == 0)) return false;
     snprintf(out->host, sizeof out->host, "%.*s", (int)host, text);

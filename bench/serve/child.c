@@ -1,4 +1,4 @@
-/* The server that is measured: a child process, or one that runs already. */
+/* The measured server: a child process, or a running server. */
 #include "serve.h"
 #include "../../cli/common/external.h"
 #include "../../src/io/json_tree.h"
@@ -64,7 +64,7 @@ static bool build_command(const load_bench *bench, size_t cache, command_line *l
 static void run_child(const command_line *line, int output, pid_t parent)
 {
 #ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* the server ends with the benchmark, even if that is killed */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* the server ends with the benchmark, even if the benchmark is killed */
 #endif
     if (getppid() != parent) _exit(1);
     dup2(output, STDOUT_FILENO);
@@ -73,7 +73,7 @@ static void run_child(const command_line *line, int output, pid_t parent)
     _exit(127);
 }
 
-/* The last bytes that the child has printed. Its descriptor has the same offset, which pread leaves alone. */
+/* The last bytes printed by the child. The descriptor shares its offset with the child; pread does not change it. */
 static void read_log(const load_server *server, char log_text[LOG_BYTES])
 {
     struct stat info;
@@ -83,7 +83,8 @@ static void read_log(const load_server *server, char log_text[LOG_BYTES])
     log_text[count > 0 ? count : 0] = 0;
 }
 
-/* Copies the address from the line that the server prints when it is ready. False: there is no such line yet. */
+/* Copies the address from the line that the server prints when it is ready. Returns false if the line is not printed
+ * yet. */
 static bool find_address(const char *log_text, char url[300])
 {
     const char *at = strstr(log_text, "http://");
@@ -137,7 +138,7 @@ static bool start_child(load_bench *bench, size_t cache)
     return wait_for_address(bench, url) && load_address_read(bench->run->session, url, &server->address);
 }
 
-/* SIGTERM lets the server finish. One that does not is killed. */
+/* SIGTERM lets the server finish. If it does not finish, it is killed. */
 static void stop_child(load_server *server)
 {
     const double start = cli_now();
@@ -157,7 +158,7 @@ static size_t number_of(const bo_json *object, const char *name)
     return bo_json_is(item, BO_JSON_NUMBER) && item->number > 0 && item->number < 1e15 ? (size_t)item->number : 0;
 }
 
-/* llama.cpp's server has a member `meta`, others have only the name. */
+/* llama.cpp's server has a member `meta`; other servers have only the name. */
 static void read_model(const bo_json *model, load_model *out)
 {
     const bo_json *name = bo_json_member(model, "id");

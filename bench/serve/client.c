@@ -18,18 +18,18 @@ typedef struct client {
     const load_request *requests;
     load_outcome *outcomes;
     int socket;
-    size_t request, end; /* the current one, and the one after the last */
+    size_t request, end; /* the current request, and the end of the range */
     size_t written;      /* bytes of the request that were sent */
-    bool used;           /* the connection has answered a request before */
-    bool received;       /* bytes of the answer have arrived */
+    bool used;           /* the connection has served a request before */
+    bool received;       /* bytes of the response have arrived */
     bool failed;         /* a message was printed */
-    double now;          /* when the bytes that are being parsed arrived */
+    double now;          /* arrival time of the bytes that are being parsed */
     load_response response;
     load_events events;
 } client;
 
-/* Prints what is wrong, with what the server has answered ("": nothing), once, and not after a signal: it stops the
- * server, too. */
+/* Prints the error and the server's response ("": no response), once. Prints nothing after a signal, which also stops
+ * the server. */
 static bool fail(client *c, const char *what, const char *body_text)
 {
     if (!c->failed && !cli_signal())
@@ -38,7 +38,7 @@ static bool fail(client *c, const char *what, const char *body_text)
     return false;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
+/* ---- responses --------------------------------------------------------------------------------------------------- */
 
 static size_t count_of(const bo_json *object, const char *name)
 {
@@ -60,8 +60,8 @@ static bool has_text(const bo_json *object, const char *name)
     return bo_json_is(item, BO_JSON_TEXT) && item->text[0];
 }
 
-/* Whether an event tells of a token. A conversation begins with an event that has only the role, and the last event of
- * an answer may have only the reason of its end. */
+/* Whether an event contains a token. A conversation starts with an event that has only the role, and the last event of
+ * a response may have only the finish reason. */
 static bool has_token(const bo_json *event)
 {
     const bo_json *choice = bo_json_at(bo_json_member(event, "choices"), 0);
@@ -139,7 +139,7 @@ static bool begin_request(client *c)
     return c->socket >= 0 || open_connection(c);
 }
 
-/* A server may close a connection that is idle while the next request is on its way: it is sent again. */
+/* A server may close an idle connection while the next request is in transit. The request is sent again. */
 static bool begin_again(client *c)
 {
     close_connection(c);
@@ -198,7 +198,8 @@ static bool read_some(client *c)
 
 /* ---- many clients ------------------------------------------------------------------------------------------------ */
 
-/* One round of reading and writing. Returns the number of active clients, or SIZE_MAX after a message. */
+/* One round of reading and writing. Returns the number of active clients. Prints a message and returns SIZE_MAX on
+ * failure. */
 static size_t serve_clients(client *clients, struct pollfd *polls, size_t count)
 {
     size_t active = 0;
@@ -218,7 +219,8 @@ static size_t serve_clients(client *clients, struct pollfd *polls, size_t count)
     return active;
 }
 
-/* Waits until a connection is ready, a fifth of a second at most. False after a message, or after a request to stop. */
+/* Waits until a connection is ready, at most a fifth of a second. Returns false on failure, after a message, and after
+ * a request to stop. */
 static bool wait_for_any(client *clients, struct pollfd *polls, size_t count, double *received)
 {
     const int ready = poll(polls, (nfds_t)count, 200);
@@ -226,7 +228,7 @@ static bool wait_for_any(client *clients, struct pollfd *polls, size_t count, do
     if (ready < 0 && errno != EINTR) return fail(&clients[0], strerror(errno), "");
     if (ready <= 0) {
         for (size_t i = 0; i < count; i++) polls[i].revents = 0;
-        if (now - *received > STALL) return fail(&clients[0], "no answer for ten minutes", "");
+        if (now - *received > STALL) return fail(&clients[0], "no response for ten minutes", "");
     } else {
         *received = now;
     }
@@ -253,7 +255,7 @@ bool load_run(cli_session *session, const load_address *address, size_t clients,
         running = active != SIZE_MAX;
         if (!running || active == 0) break;
         running = wait_for_any(all, polls, clients, &received);
-        if (cli_now() - checked > 0.2) { /* not in each round: it takes time from the server */
+        if (cli_now() - checked > 0.2) { /* not in each round: it would slow down the server */
             checked = cli_now();
             running = running && !cli_interrupted();
         }
@@ -281,7 +283,7 @@ char *load_call(cli_session *session, const load_address *address, const char *m
     load_outcome outcome = {0};
     const bool done = load_run(session, address, 1, 1, &request, &outcome);
     char *body_text = done ? outcome.body.bytes : NULL;
-    if (done && !body_text) body_text = cli_allocate(1, 1, "an answer");
+    if (done && !body_text) body_text = cli_allocate(1, 1, "a response");
     if (done) outcome.body = (load_text){0};
     load_outcome_free(&outcome);
     free(request.bytes);

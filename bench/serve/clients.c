@@ -1,12 +1,12 @@
-/* Rate and latency by number of clients that ask at the same time. */
+/* Rate and latency by number of concurrent clients. */
 #include "serve.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* What the requests of one number of clients have in common. */
+/* Summary of the requests for one number of clients. */
 typedef struct load_summary {
-    double seconds;                /* from the first request to the last answer */
+    double seconds;                /* from the first request to the last response */
     size_t prompt, tokens, events; /* sums over the requests */
     double *firsts, *pauses;       /* seconds to the first token of each request, and between tokens */
     size_t first_count, pause_count;
@@ -40,7 +40,7 @@ static void summarize(const load_results *results, load_summary *out)
     out->seconds = end - start;
 }
 
-/* Sends the requests of all clients and summarizes the answers. False after a message. */
+/* Sends the requests of all clients and summarizes the responses. Prints a message and returns false on failure. */
 static bool run_clients(load_bench *bench, size_t clients, size_t each, size_t tokens, load_summary *out)
 {
     load_results results = load_results_make(clients * each);

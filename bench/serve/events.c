@@ -26,7 +26,8 @@ static void end_event(load_events *events)
     events->some = false;
 }
 
-/* Lines of data of one event are joined by line feeds. Comments (a colon first) and other fields are left out. */
+/* Lines of data of one event are joined by line feeds. Comments (lines that start with a colon) and other fields are
+ * ignored. */
 static void end_line(load_events *events)
 {
     const char *line = events->line.length ? events->line.bytes : "";

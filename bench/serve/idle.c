@@ -1,4 +1,4 @@
-/* Memory of the server per conversation that waits for its next message. */
+/* Server memory per idle conversation. */
 #include "serve.h"
 #include "../../src/io/json_tree.h"
 #include <math.h>
@@ -7,7 +7,7 @@
 
 enum { TOGETHER = 8, ROUND = 64 };
 
-/* Bytes that programs can still use, as far as the system tells. */
+/* Bytes available to programs, as reported by the system. */
 static double free_bytes(void)
 {
     char line[256];
@@ -27,7 +27,7 @@ static double state_bytes(const load_bench *bench)
     return (double)model->state_bytes + (double)model->state_bytes_per_token * (double)bench->options->prompt;
 }
 
-/* The number of conversations that fit; fewer than requested come with a warning. */
+/* The number of conversations that fit in memory. Prints a warning if it is less than requested. */
 static size_t conversations_that_fit(load_bench *bench)
 {
     const size_t requested = bench->options->conversations;
@@ -50,13 +50,13 @@ static double reported_bytes(const load_outcome *outcome)
     return value;
 }
 
-/* Begins conversations, `clients` at a time, and adds up the bytes of their states. */
+/* Starts conversations, `clients` in parallel, and sums the bytes of their states. */
 static bool begin_conversations(load_bench *bench, size_t clients, size_t each, double *bytes)
 {
     load_results results = load_results_make(clients * each);
     const size_t prompt = bench->options->prompt;
     for (size_t i = 0; i < results.count; i++) {
-        if (!bench->model.is_bochner) { /* another server keeps the prompts of its last requests */
+        if (!bench->model.is_bochner) { /* other servers store the prompts of their last requests */
             results.requests[i] = load_post(bench, load_completion(bench, prompt, 1));
             continue;
         }
@@ -99,7 +99,7 @@ static void report(load_bench *bench, size_t count, double growth, double bytes)
     bench_add(bench->run, "idle conversation, memory / state", growth / bytes, "x", NAN, true, "both as above");
 }
 
-/* The conversations that come first fill the memory that every request uses. */
+/* The first conversations fill the memory that every request uses. */
 static bool measure(load_bench *bench, size_t count)
 {
     double ignored = 0, bytes = 0;
@@ -118,7 +118,7 @@ bool load_idle_part(load_bench *bench)
     }
     const size_t count = conversations_that_fit(bench);
     if (count == 0) return true;
-    if (bench->server.child) { /* again, with room for all states and without what earlier parts left */
+    if (bench->server.child) { /* restarted, with memory for all states and without leftovers of earlier parts */
         const double cache = 1.25 * state_bytes(bench) * (double)(count + 2 * TOGETHER) + (double)(1 << 26);
         load_close(bench);
         if (!load_open(bench, (size_t)cache)) return false;

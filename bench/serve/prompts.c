@@ -16,7 +16,7 @@ static const char *const vocabulary[] = {
 
 static void add_tokens(load_bench *bench, uint64_t *random, size_t count, load_text *out)
 {
-    /* the first tokens of most vocabularies are special ones and bytes */
+    /* the first tokens of most vocabularies are special tokens and bytes */
     const size_t vocab = bench->model.vocab, first = vocab / 8;
     load_text_add(out, "[", 1);
     for (size_t i = 0; i < count; i++)

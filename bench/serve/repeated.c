@@ -1,4 +1,4 @@
-/* A long prompt that is sent again: how much of reading it the cache of the server saves. */
+/* A long prompt that is sent again: how much time the prompt cache of the server saves. */
 #include "serve.h"
 #include <math.h>
 #include <stdlib.h>
@@ -40,11 +40,11 @@ static void report(load_bench *bench, const load_outcome *outcomes)
     bench_add(bench->run, "repeated prompt, time to first token, again", 1e3 * median, "ms", NAN, true,
               "median of %d; %s tokens were in the cache of the server", AGAIN, cli_count(outcomes[1].cached).s);
     bench_add(bench->run, "repeated prompt, first / again", first / median, "x", NAN, false,
-              "how much sooner the answer begins");
+              "speedup of the time to first token");
     bench_add(bench->run, "repeated prompt, time between tokens", 1e3 * step, "ms", NAN, true,
               "median of %d; %d tokens after the prompt", AGAIN, STEPS);
     bench_add(bench->run, "repeated prompt, again / time between tokens", median / step, "x", NAN, true,
-              "1: as if the prompt had no length");
+              "1: as fast as with an empty prompt");
 }
 
 bool load_repeated_part(load_bench *bench)

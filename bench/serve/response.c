@@ -14,7 +14,8 @@ static void refuse(load_response *response, const char *wrong)
     response->wrong = wrong;
 }
 
-/* Adds bytes to the line up to a line feed. True if the line is complete: without its end, followed by a NUL. */
+/* Adds bytes to the line up to a line feed. Returns true if the line is complete; it has no line end and is followed by
+ * a NUL. */
 static bool parse_line(load_response *response, const char **at, const char *end)
 {
     while (*at < end) {
@@ -44,7 +45,7 @@ static void read_status(load_response *response)
     const bool known = strncmp(line, "HTTP/1.", 7) == 0 && is_digit(line[7]) && line[8] == ' ' && is_digit(line[9]) &&
                        is_digit(line[10]) && is_digit(line[11]) && (line[12] == ' ' || line[12] == 0);
     if (!known) {
-        refuse(response, "the first line is not one of HTTP/1.1");
+        refuse(response, "the first line is not HTTP/1.1");
         return;
     }
     response->status = 100 * (line[9] - '0') + 10 * (line[10] - '0') + line[11] - '0';
@@ -53,7 +54,7 @@ static void read_status(load_response *response)
     if (response->stage == LOAD_BROKEN) response->wrong = "the status is below 100";
 }
 
-/* The number of a text of digits; false for anything else, and above 10^18. */
+/* Parses a decimal number; returns false for other text and for numbers above 10^18. */
 static bool read_length(const char *text, uint64_t *out)
 {
     const size_t digits = strspn(text, "0123456789");
@@ -91,10 +92,10 @@ static void read_header(load_response *response)
     }
 }
 
-/* After the empty line: what follows depends on the status and the headers. */
+/* After the empty line: the next stage depends on the status and the headers. */
 static void end_headers(load_response *response)
 {
-    if (response->status < 200) /* an interim response */
+    if (response->status < 200) /* an interim (1xx) response */
         load_response_begin(response, response->body, response->owner);
     else if (response->status == 204 || response->status == 304)
         response->stage = LOAD_DONE;

@@ -1,5 +1,5 @@
-/* bochner bench serve: the server under load, as its clients see it. The client of the benchmark runs on the same host,
- * sends requests over as many connections as there are clients, and records when each event arrives. */
+/* bochner bench serve: the server under load, measured by its clients. The client of the benchmark runs on the same
+ * host, sends requests over as many connections as there are clients, and records when each event arrives. */
 #include "serve.h"
 
 static const struct {
@@ -25,7 +25,7 @@ static int check(load_options *o)
     return CLI_DONE;
 }
 
-/* False after a message if requests would be longer than the model allows. */
+/* Prints a message and returns false if requests would be longer than the model allows. */
 static bool requests_fit(const load_bench *bench)
 {
     const load_options *o = bench->options;
@@ -53,8 +53,7 @@ static int measure(bench_run *run, void *user)
 
 static const cli_option rows[] = {
     SECTION("Requests"),
-    TEXT("clients", "N,…", load_options, clients_text, "numbers of clients that ask at the same time",
-         .initial = "1,8,64"),
+    TEXT("clients", "N,…", load_options, clients_text, "numbers of concurrent clients", .initial = "1,8,64"),
     COUNT("requests", "N", load_options, requests, "requests per client, one after another", .low = 1, .high = 1 << 20,
           .initial = "4"),
     COUNT("prompt-tokens", "N", load_options, prompt, "tokens of a prompt; each prompt is different", .low = 1,
@@ -63,7 +62,7 @@ static const cli_option rows[] = {
           .initial = "64"),
     REAL("temperature", "X", load_options, temperature, "sampling temperature; 0: always the most likely token",
          .low = 0, .high = 100, .initial = "0"),
-    FLAG("prompt-text", load_options, text, "send words instead of tokens, for servers that do not take tokens"),
+    FLAG("prompt-text", load_options, text, "send words instead of tokens, for servers that do not accept tokens"),
     FLAG("chat", load_options, chat, "send conversations, to /v1/chat/completions"),
     SECTION("Measuring"),
     TEXT("only", "PARTS", load_options, run.only, "parts to measure: clients, repeated, idle", .default_text = "all"),
@@ -72,7 +71,7 @@ static const cli_option rows[] = {
     COUNT("conversations", "N", load_options, conversations, "number of idle conversations", .low = 1, .high = 1 << 24,
           .initial = "100"),
     SECTION("Server"),
-    TEXT("url", "URL", load_options, url, "measure a server that runs already, such as http://127.0.0.1:8080"),
+    TEXT("url", "URL", load_options, url, "measure a running server, such as http://127.0.0.1:8080"),
     COUNT("pid", "N", load_options, pid, "process of the server at --url, whose memory is measured", .low = 1,
           .high = 1 << 30, .default_text = "none"),
     COUNT("slots", "N", load_options, slots, "as in bochner serve", .low = 1, .high = 1 << 20),
@@ -89,7 +88,7 @@ const cli_usage bench_serve_usage = {
     .about =
         "Starts bochner serve with the model in DIR and measures it by HTTP: tokens/s, time to first token and time "
         "between tokens by number of clients; a long prompt that is sent again; memory per idle conversation. With "
-        "--url it measures any server with the same interface.",
+        "--url it measures any server with the same API.",
     .examples = "  bochner bench serve stories --clients 1,16 --threads 2\n"
                 "  bochner bench serve --url http://127.0.0.1:8080 --pid 4711\n",
     .groups = {{rows, 0}},

@@ -18,13 +18,13 @@ static const char *mode_name(const void *unused, size_t index)
     return names[index];
 }
 
-static const char *text_of(const bo_json *line, const char *key) /* "" if there is none */
+static const char *text_of(const bo_json *line, const char *key) /* "" if the key is missing */
 {
     const char *text = bo_json_text_or_null(bo_json_member(line, key));
     return text ? text : "";
 }
 
-static double number_of(const bo_json *line, const char *key) /* NAN if there is none */
+static double number_of(const bo_json *line, const char *key) /* NAN if the key is missing */
 {
     return (bo_json_is(bo_json_member(line, key), BO_JSON_NUMBER) ? bo_json_member(line, key)->number : NAN);
 }
@@ -37,7 +37,7 @@ static size_t find(const bo_json *line, const char *key, size_t count, const cha
     return index;
 }
 
-/* A fit that failed has no score. The time on a GPU is not compared; a fit on the CPU replaces one on a GPU. */
+/* A failed fit has no score. Times on a GPU are not compared; a fit on the CPU replaces a fit on a GPU. */
 static void add_line(const bo_json *line, bench_peer_fits *out)
 {
     size_t table = find(line, "table", BENCH_TABLES, bench_table_name);

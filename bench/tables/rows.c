@@ -1,5 +1,5 @@
-/* The rows of a split: files with row numbers (UCI), rows held out by a hash of the row number, or a given test file.
- * bench/peers/tables.py reads the same rows. */
+/* The rows of a split: files with row numbers (UCI), rows held out by a hash of the row number, or a separate test
+ * file. bench/peers/tables.py reads the same rows. */
 #include "tables.h"
 #include <stdlib.h>
 #include <string.h>

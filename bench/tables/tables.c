@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Test rows from which coverage has a goal (its standard error is then at most 0.7%); rows up to which time has one. */
+/* Minimum number of test rows for a coverage goal (the standard error is then at most 0.7%); maximum number of rows for
+ * a time goal. */
 enum { LARGE_TEST = 1000, MAX_TIMED = 50000 };
 
 /* Means over the splits. */
@@ -88,7 +89,7 @@ static double geometric_mean(const ratio_summary *all)
     return exp(all->log_sum / (double)all->count);
 }
 
-/* The rivals, and the goals for all twelve tables. */
+/* The competitors, and the goals for all twelve tables. */
 static const struct {
     const char *name;
     size_t first, last; /* peers */
@@ -106,12 +107,13 @@ typedef struct table_bench {
     bench_peer_fits saved, default_fits; /* results of --tables-peers; default boosting in this run */
     size_t threads;
     ratio_summary ratios[RIVALS], slower, faster, faster_searched; /* searched: the time of xRFM includes its search */
-    bool other_host, other_threads; /* some times of boosting were saved; some of xRFM are for other threads */
+    bool other_host, other_threads; /* other_host: some boosting times come from saved results; other_threads: some xRFM
+                                       times come from another number of threads */
 } table_bench;
 
-/* The best score (least) or the longest time of a rival's peers. */
+/* The best (lowest) score or the longest time among a competitor's peers. */
 typedef struct choice {
-    bench_peer_fit fit; /* without a peer: no peer has results */
+    bench_peer_fit fit; /* without peer: no peer has results */
     size_t among;       /* number of peers that have results */
 } choice;
 
@@ -127,8 +129,8 @@ static choice choose(const bench_peer_fits *fits, size_t table, size_t rival, si
     return out;
 }
 
-/* Runs boosting with default settings on this host: one split for times if saved results have the scores, otherwise
- * all. */
+/* Runs boosting with default settings on this host: all splits, or one split for times if saved results contain the
+ * scores. */
 static bool run_boosting(table_bench *bench, const bench_table *table)
 {
     const bench_options *o = bench->run->options;
@@ -159,7 +161,7 @@ static void compare_scores(table_bench *bench, size_t table, const result *bochn
     }
 }
 
-/* Times that were saved may be those of another host. They have no goal. */
+/* Saved times may come from another host. They have no goal. */
 static void compare_boosting_time(table_bench *bench, size_t table, const result *bochner)
 {
     char title[96];

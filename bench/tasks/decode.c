@@ -17,13 +17,13 @@ typedef struct decoder {
     bo_lanes *lanes;
 } decoder;
 
-/* Buffers of the sequences that are decoded together. */
+/* Buffers of a batch of sequences. */
 typedef struct table {
     tasks_bench *bench;
     size_t batch, vocab;
     int32_t *ids;  /* batch */
     float *logits; /* batch x vocab */
-    size_t *from;  /* batch + 1: for each lane the lane that it becomes a copy of */
+    size_t *from;  /* batch + 1: for each lane, the source lane of its copy */
 } table;
 
 static bool open_decoder(tasks_bench *bench, const char *kind, size_t lanes, size_t capacity, decoder *out)
@@ -99,7 +99,7 @@ static bool time_in_turns(table *t, decoder of[KINDS], double seconds[KINDS])
     return true;
 }
 
-/* The caches have exactly the capacity that they need: densely stored keys are read faster. */
+/* The caches have exactly the required capacity: densely stored keys are read faster. */
 static bool time_at(table *t, size_t tokens, double seconds[KINDS])
 {
     decoder of[KINDS] = {{0}};

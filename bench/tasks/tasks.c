@@ -1,5 +1,5 @@
-/* bochner bench tasks: linear attention compared with softmax attention in training on long documents that are read in
- * both directions, and in decoding from a state of fixed size. */
+/* bochner bench tasks: linear attention compared with softmax attention in bidirectional training on long documents,
+ * and in decoding from a state of fixed size. */
 #include "tasks.h"
 #include <stdio.h>
 

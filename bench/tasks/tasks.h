@@ -1,4 +1,4 @@
-/* Shared by the parts of `bochner bench tasks`: options and the model that is measured. */
+/* Shared by the parts of `bochner bench tasks`: options and the measured model. */
 #ifndef BO_BENCH_TASKS_H
 #define BO_BENCH_TASKS_H
 
@@ -11,7 +11,7 @@ typedef struct tasks_options {
     size_t layers, width, heads, features; /* shape of every model */
     size_t bytes, documents;               /* bytes per document; documents per training step */
     const char *lengths_text, *batches_text;
-    cli_counts lengths, batches; /* tokens read before a step is timed; sequences decoded together */
+    cli_counts lengths, batches; /* tokens read before a step is timed; batch sizes of decoding */
     size_t repeats;
     bool quick;
     const char *plot;
@@ -25,14 +25,14 @@ typedef struct tasks_bench {
     cli_curves times;        /* time of a decoding step by length: softmax and linear attention for each batch */
 } tasks_bench;
 
-/* Each function returns false after a message if it could not finish. */
+/* Each function prints a message and returns false on failure. */
 bool tasks_train_part(tasks_bench *bench);
 bool tasks_decode_part(tasks_bench *bench);
 
-/* Returns false after a message if the call failed. */
+/* Prints a message and returns false if the call failed. */
 bool tasks_ok(tasks_bench *bench, bo_status status);
 
-/* A transformer with the attention of the given preset, for texts of `context` tokens. */
+/* A transformer with the attention preset, for texts of `context` tokens. */
 bo_model_desc tasks_model(const tasks_bench *bench, const char *attention, size_t context);
 
 #endif

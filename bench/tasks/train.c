@@ -18,7 +18,7 @@ typedef struct trained {
     double samples[MAX_REPEATS];
 } trained;
 
-/* Writes one line per document: a label, a tab and random letters. */
+/* Writes one line per document: a label, a tab and random characters. */
 static bool open_texts(tasks_bench *bench, bo_texts **out)
 {
     size_t bytes = bench->options->bytes, line = bytes + 3, lines = 2 * TEXTS;

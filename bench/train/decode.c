@@ -56,7 +56,7 @@ static bool read_to(train_bench *bench, decoder *d, size_t tokens)
     return true;
 }
 
-/* Seconds per token: feed it, compute its logits, choose the next one. */
+/* Seconds per token: feed it, compute its logits, choose the next token. */
 static bool time_tokens(train_bench *bench, decoder *d, double *median)
 {
     double samples[TIMED];
@@ -121,15 +121,15 @@ static double bytes_per_token(const decoder *d)
     return (double)(bo_model_report(d->model)->bytes + d->state_bytes);
 }
 
-/* The decoders of a model with each kind of weights, and what was measured in each turn. A last-level cache can hold
- * the smaller ones, and the triad over as many bytes too. */
+/* The decoders of a model with each kind of weights, and the measurements of each turn. The smaller weights, and the
+ * triad over the same number of bytes, fit in some last-level caches. */
 typedef struct large_decoders {
     decoder d[KINDS];
     double *seconds[KINDS], *shares[KINDS]; /* per turn: time per token, and bandwidth relative to the triad */
     double *triads[KINDS];                  /* GB/s */
 } large_decoders;
 
-/* Times tokens between two triads over as many bytes. */
+/* Times tokens between two triads over the same number of bytes. */
 static bool measure_turn(train_bench *bench, large_decoders *all, size_t kind, size_t turn)
 {
     decoder *d = &all->d[kind];
@@ -157,7 +157,7 @@ static void add_large_metrics(train_bench *bench, const bo_model_desc *desc, lar
         snprintf(name, sizeof name, "decode, bandwidth / triad, %s weights", bo_enum_name(BO_ENUM_STORAGE, kinds[k]));
         bench_add(bench->run, name, bench_median(all->shares[k], turns), "", 0.85, false,
                   "%zu layers, width %zu, %.4g M parameters: %s of weights and %s of state in %.4g ms per token, %.1f "
-                  "GB/s; triad over as many bytes %.1f",
+                  "GB/s; triad over the same number of bytes %.1f",
                   desc->layers, desc->width, 1e-6 * (double)bo_model_report(d->model)->parameters,
                   cli_bytes((double)bo_model_report(d->model)->bytes).s, cli_bytes((double)d->state_bytes).s,
                   1e3 * seconds[k], 1e-9 * bytes_per_token(d) / seconds[k], bench_median(all->triads[k], turns));

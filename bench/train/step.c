@@ -61,7 +61,8 @@ static double step_operations(const train_options *o)
     return 6 * (12 * layers * d * d + (double)o->vocab * d) * tokens + 12 * layers * d * context * tokens / 2;
 }
 
-/* The same bench with bfloat16 products; the caller destroys its context. False after a message. */
+/* The same bench with bfloat16 products; the caller destroys its context. Prints a message and returns false on
+ * failure. */
 static bool open_narrow(const train_bench *bench, train_bench *out)
 {
     *out = *bench;
@@ -69,7 +70,7 @@ static bool open_narrow(const train_bench *bench, train_bench *out)
     return out->context;
 }
 
-/* PyTorch counts with the best time of its variants, in float32 and of all; Bochner with the mean of two medians, one
+/* For PyTorch, the best time of its variants counts, in float32 and overall; for Bochner, the mean of two medians, one
  * before and one after PyTorch. */
 static bool compare(train_bench *bench, trained *what, train_bench *narrow_bench, trained *narrow)
 {

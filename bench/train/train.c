@@ -60,7 +60,7 @@ bo_trainer_desc train_trainer(const train_bench *bench, bo_model *model, size_t 
 
 /* ---- random corpus ----------------------------------------------------------------------------------------------- */
 
-/* Random letters, twice as many as the longest batch needs. The file is removed as soon as it is open. */
+/* Random characters, twice the length of the longest batch. The file is removed as soon as it is open. */
 bool train_open(train_bench *bench)
 {
     const train_options *o = bench->options;

@@ -1,4 +1,4 @@
-/* Shared by the parts of `bochner bench train`: a random corpus, the model that is measured, and times of steps. */
+/* Shared by the parts of `bochner bench train`: a random corpus, the measured model, and step times. */
 #ifndef BO_BENCH_TRAIN_H
 #define BO_BENCH_TRAIN_H
 
@@ -25,23 +25,24 @@ typedef struct train_bench {
     bo_corpus *corpus;
 } train_bench;
 
-/* Each function returns false after a message if it could not finish. */
+/* Each function prints a message and returns false on failure. */
 bool train_step_part(train_bench *bench);
 bool train_length_part(train_bench *bench);
 bool train_decode_part(train_bench *bench);
 
-/* Returns false after a message if the call failed. */
+/* Prints a message and returns false if the call failed. */
 bool train_ok(train_bench *bench, bo_status status);
 
-/* Opens a tokenizer and a corpus of random letters, and closes them. Returns false after a message. */
+/* Opens a tokenizer and a corpus of random characters, and closes them. Prints a message and returns false on failure.
+ */
 bool train_open(train_bench *bench);
 void train_close(train_bench *bench);
 
-/* A transformer with the attention of the given preset and the shape of the options. */
+/* A transformer with the attention preset and the shape of the options. */
 bo_model_desc train_model(const train_bench *bench, const char *attention);
 /* The same as a classic GPT, the model of the peer's script. */
 bo_model_desc train_classic(const train_bench *bench, const char *attention);
-/* The trainer of the peer's script: AdamW, all sequences of a step at once. */
+/* The trainer of the peer's script: AdamW, all sequences of a step in one batch. */
 bo_trainer_desc train_trainer(const train_bench *bench, bo_model *model, size_t batch);
 
 #endif

@@ -84,7 +84,7 @@ int main(void)
     const double loss = bo_trainer_report(trainer)->loss;
     const bo_sink to = {.path = "waves"};
     const bo_source from = {.path = "waves"};
-    const bo_model_load_desc with = {.layers = &waves, .layer_count = 1}; /* a file cannot hold the function */
+    const bo_model_load_desc with = {.layers = &waves, .layer_count = 1}; /* a file cannot store the function */
     if (bo_model_save(context, model, &to) != BO_OK || bo_model_load(context, &from, &with, &loaded) != BO_OK)
         return fail(context);
     if (predict_next(context, model, ids, trained) != BO_OK || predict_next(context, loaded, ids, again) != BO_OK)

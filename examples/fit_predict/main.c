@@ -42,7 +42,7 @@ int main(void)
     bo_data_desc old_houses = {.bytes = csv[0], .size = write_table(csv[0], 1), .target = "price"};
     bo_data_desc new_houses = {.bytes = csv[1], .size = write_table(csv[1], 2), .target = "price"};
     if (bo_data_load(context, &old_houses, NULL, &train) != BO_OK) return fail(context);
-    /* The schema of the training table makes the columns of the other table match. */
+    /* The schema of the training table ensures that the columns of the second table match. */
     if (bo_data_load(context, &new_houses, train->schema, &test) != BO_OK) return fail(context);
 
     /* Every other field is zero, which means the default. The regularization and the kernel width are searched. */

@@ -1,6 +1,6 @@
 /* Loads a language model from a directory and generates text: generate [DIRECTORY [PROMPT]]
  *
- * `bochner train --data text.txt --out model --minutes 2` makes such a directory. */
+ * `bochner train --data text.txt --out model --minutes 2` creates such a directory. */
 #include <bochner/bochner.h>
 #include <stdio.h>
 

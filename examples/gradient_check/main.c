@@ -30,7 +30,7 @@ static bo_status unit_forward(bo_context *context, const bo_operation_call *call
     return BO_OK;
 }
 
-/* dx = (dy - y (y·dy)) / |x|, added to the gradient that is already there. */
+/* dx = (dy - y (y·dy)) / |x|, added to the existing gradient. */
 static bo_status unit_backward(bo_context *context, const bo_operation_call *call)
 {
     const size_t columns = call->in[0].columns;

@@ -26,4 +26,4 @@ for kind in ("favor", "hybrid", "rfa"):
 
 state = bochner.State(made)
 state.extend(q[:, :4000], k[:, :4000], v[:, :4000])
-print(f"a state after 4,000 tokens: {state.nbytes:,} bytes, as after the first")
+print(f"a state after 4,000 tokens: {state.nbytes:,} bytes, the same as after the first token")

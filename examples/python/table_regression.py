@@ -1,6 +1,6 @@
 """Regression on a table with text, missing values and intervals: python table_regression.py [TABLE.csv TARGET]
 
-It predicts the column TARGET of a table; without arguments, it makes a table of houses. It needs pandas."""
+It predicts the column TARGET of a table; without arguments, it generates a table of houses. It needs pandas."""
 import sys
 
 import numpy as np

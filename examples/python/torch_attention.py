@@ -1,6 +1,6 @@
 """Linear attention inside a PyTorch model, trained: python torch_attention.py
 
-The task: the class of a sequence is whether a marked token is above zero, wherever it stands."""
+The task: the class of a sequence is whether a marked token is above zero, at any position."""
 import torch
 
 import bochner.torch

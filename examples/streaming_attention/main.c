@@ -1,5 +1,5 @@
-/* Causal attention in linear time, computed twice: for a whole sequence at once, and one token at a time from a state
- * of fixed size. Both give the same outputs. Softmax attention would need all earlier keys and values instead of the
+/* Causal attention in linear time, computed twice: for an entire sequence in one call, and token by token from a state
+ * of fixed size. Both have the same outputs. Softmax attention would need all earlier keys and values instead of the
  * state. */
 #include <bochner/bochner.h>
 #include <math.h>
@@ -47,7 +47,7 @@ int main(void)
                               .layout = BO_LAYOUT_TOKENS_FIRST};
     if (bo_attention_forward(context, attention, &call) != BO_OK) return fail(context);
 
-    /* 2. A prompt as one block, then one token at a time. The state is plain bytes: it can be copied, saved or sent. */
+    /* 2. A prompt as one block, then token by token. The state is plain bytes: it can be copied, saved or sent. */
     void *state = malloc(bo_attention_state_bytes(attention));
     if (!state || bo_attention_state_init(context, attention, state) != BO_OK) return fail(context);
     call.initial = call.final = &state; /* read before the first token, updated after the last */

@@ -64,7 +64,7 @@ int main(void)
         bo_model_create(context, &shape, bytes, &model) != BO_OK)
         return fail(context);
 
-    /* Without a directory the trainer writes no checkpoints; bo_model_save gives the model as bytes. */
+    /* Without a directory the trainer writes no checkpoints; bo_model_save writes the model as bytes. */
     bo_trainer_desc run = {.model = model,
                            .train = {.corpus = train},
                            .valid = {.corpus = valid},

@@ -58,8 +58,8 @@ void lab_autoencoder_close(lab_autoencoder *autoencoder)
     lab_descent_close(&autoencoder->descent);
 }
 
-/* Pads the last batch with copies of its last row. Only its real rows are counted, so the error is that of the rows and
- * not of the batch. */
+/* Pads the last batch with copies of its last row. Only its real rows are counted, so the error excludes the padding.
+ */
 static bo_status apply_batch(lab_autoencoder *a, const float *x, size_t rows, bool corrupted, float *buffer,
                              float *codes, double *error)
 {

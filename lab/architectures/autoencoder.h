@@ -26,8 +26,8 @@ typedef struct lab_autoencoder {
 bo_status lab_autoencoder_train(lab_run *run, const lab_autoencoder_desc *desc, const float *x, size_t count,
                                 lab_autoencoder *out);
 void lab_autoencoder_close(lab_autoencoder *autoencoder);
-/* Computes the codes (count x columns; may be NULL) and the mean squared error per pixel (may be NULL). disturbed:
- * applies the noise of training to the input. */
+/* Computes the codes (count x columns; may be NULL) and the mean squared error per pixel (may be NULL). corrupted: adds
+ * the training noise to the input. */
 bo_status lab_autoencoder_apply(lab_autoencoder *autoencoder, const float *x, size_t count, bool corrupted,
                                 float *codes, double *error);
 
@@ -40,8 +40,8 @@ typedef struct lab_probe {
     const int32_t *train_labels, *valid_labels, *test_labels;
     size_t train_count, valid_count, test_count;
 } lab_probe;
-/* Ridge regression toward 1 for the class and 0 for the others, on the first `labels` rows of train. λ is chosen from a
- * grid by the accuracy on `valid`. *out: the accuracy on `test`. */
+/* Ridge regression toward 1 for the class and 0 for all other classes, on the first `labels` rows of train. λ is chosen
+ * from a grid by the accuracy on `valid`. *out: the accuracy on `test`. */
 bo_status lab_probe_accuracy(bo_context *context, const lab_probe *probe, size_t labels, double *out);
 
 #endif

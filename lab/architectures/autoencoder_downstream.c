@@ -24,7 +24,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.1,
      .passage = LAB_NOTES "line 560: \"the one which produces lower validation loss not necessarily perform better on "
-                          "downstream task!\"; one pair would suffice, the fraction is ours"},
+                          "downstream task!\"; one pair would suffice, we chose the fraction"},
     {.name = "noise",
      .statement = "For the largest code, noise in training worsens the reconstruction of clean images but improves the "
                   "classifier.",
@@ -111,12 +111,12 @@ static const struct corruption {
 typedef struct stage {
     lab_images images;
     size_t sizes[SIZES], size_count, unlabeled;
-    float *codes;                                                     /* of POOL + HELD + TEST images */
+    float *codes;                                                     /* of POOL + HOLDOUT + TEST images */
     double error[SIZES * CORRUPTIONS], accuracy[SIZES * CORRUPTIONS]; /* by code size and corruption; 100 labels */
-    double chosen[SIZES * CORRUPTIONS];     /* accuracy on the HELD rows, used for selection */
+    double chosen[SIZES * CORRUPTIONS];     /* accuracy on the HOLDOUT rows, used for selection */
     double pixels[2], code[CORRUPTIONS][2]; /* accuracy from 50 and 1000 labels; code: of size CODE */
-    double code_chosen[CORRUPTIONS][2];     /* the same on the HELD rows */
-    /* accuracy of CODE from 1000 labels, with clean inputs and with the noise of training */
+    double code_chosen[CORRUPTIONS][2];     /* the same on the HOLDOUT rows */
+    /* accuracy of CODE from 1000 labels, with clean and with corrupted inputs */
     double clean[CORRUPTIONS], corrupted[CORRUPTIONS];
 } stage;
 
@@ -145,7 +145,7 @@ static bo_status accuracy(lab_run *run, const stage *s, const float *rows, size_
     return accuracy_on(run, s, false, rows, columns, labels, out);
 }
 
-/* Accuracy by number of labels. `ends` receives the first and the last. */
+/* Accuracy by number of labels. `ends` receives the first and the last value. */
 static bo_status by_labels(lab_run *run, const stage *s, const float *rows, size_t columns, const char *name,
                            double *ends)
 {

@@ -250,7 +250,7 @@ static bo_status average_constants(lab_run *run, batch *b, bo_rng *rng, double *
 }
 
 /* The batch mean and standard deviation deviate from the true ones by √(1/n + 1/2n). The running statistics include a
- * tenth of this batch and have errors of their own: 0.9² (1 + 0.1/1.9) of 3/2n. The number of batches is large enough
+ * tenth of this batch and also have an error: 0.9² (1 + 0.1/1.9) of 3/2n. The number of batches is large enough
  * for the initial values to have a weight of only 0.9^100. */
 static bo_status average_difference(lab_run *run, batch *b, bo_rng *rng, double *out)
 {

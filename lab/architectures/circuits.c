@@ -19,7 +19,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-4,
      .passage = LAB_NOTES
-     /* exponents of up to several tens, rounded to float32 */
+     /* exponents up to several tens, rounded to float32 */
      "lines 797-805: \"S_ij = X_iᵀ(W_Qᵀ W_K)X_j\", \"h(X⁰) = W_O^h W_V X⁰ (A^h)ᵀ\""},
     {.name = "column-space",
      .statement = "A head writes only into the column space of W_O W_V.",
@@ -116,8 +116,8 @@ static bo_status open_rounds(lab_run *run, lab_text *out)
     return status;
 }
 
-/* The library initializes output projections to zero. Here they start at random, so that there is a circuit to compare
- * with. */
+/* The library initializes output projections to zero. Here they start at random, so that a circuit exists before
+ * training. */
 static bo_status make_model(lab_scene *s, const lab_text *text)
 {
     bo_model_desc desc = shape;
@@ -209,7 +209,7 @@ static bo_status measure_trained(lab_scene *s, const lab_text *text)
 static bo_status measure(lab_run *run)
 {
     lab_text text;
-    lab_scene *s = bo_alloc(lab_context(run), 1, sizeof *s, "heads and what they write");
+    lab_scene *s = bo_alloc(lab_context(run), 1, sizeof *s, "heads and their outputs");
     if (!s) return BO_MEMORY;
     s->run = run;
     s->context = lab_context(run);

@@ -30,7 +30,7 @@ typedef struct lab_scene {
     double mixed[STREAM], formula[STREAM];
 } lab_scene;
 
-/* Records the tables and claims that hold for every model, trained or not. */
+/* Records the tables and claims that are valid for every model, trained or not. */
 bo_status lab_circuits_identities(lab_scene *s);
 
 /* Attention scores of heads on repeated sequences. */

@@ -32,7 +32,7 @@ static bo_status split_layer(lab_scene *s, size_t layer)
 
 typedef struct identities {
     double sum, formula; /* largest differences, relative to the largest output */
-    /* component of an output outside its own space (largest) and outside that of the next head (mean) */
+    /* component of an output outside the column space of its head (largest) and outside that of the next head (mean) */
     double column_space, neighbor;
     double rank, rank_together;
 } identities;

@@ -109,7 +109,7 @@ static bo_status observe_spectra(const lab_scene *s, lab_circuit_scores *out)
     return BO_OK;
 }
 
-/* The copying of a head is that of the tokens in use, not of the whole vocabulary. */
+/* Copying is measured over the tokens in use, not over the whole vocabulary. */
 static bo_status observe_weights(lab_scene *s, observations *l)
 {
     double embedding[ALPHABET * WIDTH], output[ALPHABET * WIDTH];

@@ -12,9 +12,8 @@ static const bo_lab_claim claims[] = {
      .number = "number of layers with a different shape or number of weights",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
-     .passage = LAB_NOTES
-     "lines 342-358: \"of weights: FK²C\", \"of bias: F\", \"W' = ⌊(W-K+2P)/S⌋ + 1\"; groups are ours, and so are "
-     "rounding and padding of pooling"},
+     .passage = LAB_NOTES "lines 342-358: \"of weights: FK²C\", \"of bias: F\", \"W' = ⌊(W-K+2P)/S⌋ + 1\"; we add "
+                          "groups, and rounding and padding of pooling"},
     {.name = "receptive-field",
      .statement = "An output depends on exactly 1 + Σ (K_l - 1) Π_{i<l} S_i inputs along an axis (its receptive "
                   "field).",
@@ -22,7 +21,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 0,
      .passage = LAB_NOTES "line 360: \"L layers with kernel size of K, and stride is 1 […] receptive field size is L × "
-                          "(K-1) + 1\"; other strides are ours"},
+                          "(K-1) + 1\"; we add other strides"},
     {.name = "effective-field",
      .statement = "The effective receptive field grows as the square root of the depth, while the receptive field "
                   "grows linearly: in a deep stack the gradient is concentrated in the middle of the field.",
@@ -175,7 +174,7 @@ static bo_value record_stack(lab_tape *tape, const stack *s, bo_value x, lab_ima
     return x;
 }
 
-/* Counts positions of the image with a wrong gradient. *seen: the number of positions along the first axis with a
+/* Counts positions of the image with a wrong gradient. *active: the number of positions along the first axis with a
  * nonzero gradient. */
 static size_t count_errors(const float *gradient, size_t row, size_t column, size_t field, size_t *active)
 {
@@ -317,7 +316,7 @@ typedef struct sharing {
     lab_tape tape;
     size_t m;
     bo_rng rng;
-    float *x, *y; /* ROOM² numbers */
+    float *x, *y; /* PADDED_SIDE² numbers */
 } sharing;
 
 static bo_status open_sharing(lab_run *run, sharing *s)

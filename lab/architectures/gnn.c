@@ -147,7 +147,7 @@ static double mean_count(const uint64_t *counts)
 /* Results of one graph, or means over several. */
 typedef struct mismatches {
     double wrong_sum, wrong_max;
-    double walks[STEPS + 1], paths[STEPS + 1]; /* of k steps, mean over pairs */
+    double walks[STEPS + 1], paths[STEPS + 1]; /* over k steps, mean over pairs */
 } mismatches;
 
 static bo_status count_on(lab_run *run, const bool *sees, mismatches *t)
@@ -390,7 +390,7 @@ static double spread(const float *x, const double *degree)
     return sqrt(squares);
 }
 
-/* Measures the decay rate of the spread of one graph as a multiple of ln |λ₂|. The first graph goes into the table. */
+/* Measures the decay rate of the spread of one graph as a multiple of ln |λ₂|. The table shows the first graph. */
 static bo_status smooth(lab_run *run, bo_rng *rng, bool shown, double *rate)
 {
     bool sees[LAB_NET_EDGES];

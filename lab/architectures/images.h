@@ -1,4 +1,4 @@
-/* Images for experiments: those of --images, or synthetic ones. */
+/* Images for experiments: read from --images, or synthetic. */
 #ifndef BO_LAB_ARCHITECTURES_IMAGES_H
 #define BO_LAB_ARCHITECTURES_IMAGES_H
 

@@ -99,7 +99,7 @@ typedef struct adapting {
 static const bo_model_desc shape = {
     .layers = 2, .width = 64, .block.heads = 4, .context = 64, .block.mlp = BO_MLP_GELU};
 
-/* Reverses the letters of every word, which gives other words with the same letters in the same sentences. */
+/* Reverses every word: the words change, but the letters and the sentence structure stay the same. */
 static void reverse_words(size_t count, char *text)
 {
     for (size_t begin = 0, end; begin < count; begin = end + 1) {

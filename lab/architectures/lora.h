@@ -1,4 +1,4 @@
-/* lora: its two parts. */
+/* lora: the interface between its two files. */
 #ifndef BO_LAB_ARCHITECTURES_LORA_H
 #define BO_LAB_ARCHITECTURES_LORA_H
 

@@ -79,7 +79,7 @@ static bo_status draw_problem(problem *l)
     return status;
 }
 
-/* |a - b| / |c|; b NULL: |a| / |c|. */
+/* |a - b| / |c|; |a| / |c| if b is NULL. */
 static double distance(size_t count, const float *a, const float *b, const float *c)
 {
     double difference = 0, length = 0;

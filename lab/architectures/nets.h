@@ -19,9 +19,9 @@ void lab_net_draw(bo_rng *rng, size_t nodes, double chance, bool *sees);
 
 typedef enum lab_layers_kind {
     LAB_AGGREGATES,
-    LAB_MESSAGES, /* s + W₁ aggregate(tanh(W₂ s)); the layer draws its own weights; columns <= LAB_NET_HIDDEN */
-    LAB_READOUT,  /* a mean over all nodes after MESSAGES */
-    LAB_RECURRENT /* a recurrent layer that reads the nodes in the order of their numbers */
+    LAB_MESSAGES, /* s + W₁ aggregate(tanh(W₂ s)); the layer draws the weights; columns <= LAB_NET_HIDDEN */
+    LAB_READOUT,  /* the mean over all nodes after MESSAGES */
+    LAB_RECURRENT /* a recurrent layer that reads the nodes in numerical order */
 } lab_layers_kind;
 
 typedef struct lab_layers {

@@ -70,7 +70,7 @@ static const bo_lab_table tables[] = {
 };
 
 enum { DIM = 20, UNITS = 4, COUNT = 100, WEIGHTS = DIM * UNITS };
-/* of the first directions; the others decrease from 0.3 to 0.03 */
+/* of the first directions; the remaining ones decrease from 0.3 to 0.03 */
 static const double variances[UNITS] = {4, 2.5, 1.6, 1};
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */

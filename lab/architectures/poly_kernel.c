@@ -12,7 +12,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-13,
      .passage = LAB_NOTES "lines 733-737: \"sim(q, k) = (qᵀk + 1)² = φ(q)ᵀφ(k)\", \"φ(x) = [1, √2x_1, …, x_1², …, "
-                          "√2x_1x_2, …]\"; other degrees are ours"},
+                          "√2x_1x_2, …]\"; we add other degrees"},
     {.name = "homogeneous",
      .statement = "The C(d + p - 1, p) features of degree p alone (d(d + 1)/2 for p = 2) give (x·y)ᵖ.",
      .number = "largest |difference| / (|x||y|)ᵖ in float64",

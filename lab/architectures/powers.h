@@ -6,7 +6,7 @@
 
 /* Computes the rows b, Ab, …, A^(length-1) b for a symmetric A (n x n), one step at a time. */
 bo_status lab_powers_steps(bo_context *context, size_t n, const double *a, const double *b, size_t length, double *out);
-/* The same by doubling: X becomes (X, A^L X), and A^L is squared. `length` is a power of two. room: 2 n² numbers. */
+/* The same by doubling: X becomes (X, A^L X), and A^L is squared. `length` is a power of two. scratch: 2 n² numbers. */
 bo_status lab_powers_doubling(bo_context *context, size_t n, const double *a, const double *b, size_t length,
                               double *scratch, double *out);
 /* Computes ranks[L - 1] of (Λ + PQᵀ)^L - Λ^L for L = 1 … count, counting singular values above 1e-10 of the largest; n

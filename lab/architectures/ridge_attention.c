@@ -75,7 +75,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.85,
      .upper = 1.15,
-     .passage = LAB_NOTES "line 655: \"Complexity: O(nd²) + O(d³); if n > d, then O(nd²)\"; the lower limit is ours"},
+     .passage = LAB_NOTES "line 655: \"Complexity: O(nd²) + O(d³); if n > d, then O(nd²)\"; we chose the lower limit"},
     {.name = "pool-square",
      .statement = "For n > d the cost of one pool is at most quadratic in d.",
      .number = "exponent of the time as a power of d, d = 32 to 256, n = 1,024",
@@ -312,7 +312,7 @@ static bo_status compare(const sequence *s, double square[SOLVERS])
     return BO_OK;
 }
 
-/* error[way][i]: over tokens (2^i)·3/4 + 1 … 2^i, at most 64 of them. */
+/* error[solver][i]: over tokens (2^i)·3/4 + 1 … 2^i, at most 64 of them. */
 enum { POINTS = 18 };
 static bo_status follow(sequence *s, size_t points, double error[SOLVERS][POINTS])
 {

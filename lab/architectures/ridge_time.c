@@ -3,7 +3,7 @@
 #include <bochner/attention.h>
 #include <math.h>
 
-enum { LARGEST = 256, BATCHES = 9 }; /* larger states do not fit in the caches and follow another law */
+enum { LARGEST = 256, BATCHES = 9 }; /* larger states do not fit in the caches and scale differently */
 
 /* Every repetition does the same work, so the minimum over batches is the time without other load on the host. */
 typedef struct timing {

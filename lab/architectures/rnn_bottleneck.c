@@ -71,7 +71,7 @@ enum {
 
 /* ---- strings ----------------------------------------------------------------------------------------------------- */
 
-/* Writes lines "string, tab, string" of `min_length` to `max_length` letters and returns the number of bytes written.
+/* Writes lines "string, tab, string" of `min_length` to `max_length` symbols and returns the number of bytes written.
  */
 static size_t write_lines(bo_rng *rng, size_t lines, size_t min_length, size_t max_length, char *out)
 {
@@ -103,7 +103,7 @@ static bo_status open_lines(lab_run *run, const bo_model *model, bo_rng *rng, si
 
 /* ---- a model ----------------------------------------------------------------------------------------------------- */
 
-/* Fractions correct by length: STEP, 2 STEP, …, MOST. */
+/* Fractions correct by length: STEP, 2 STEP, …, MAX_LENGTH. */
 typedef struct curve {
     double symbols[LENGTHS], strings[LENGTHS];
 } curve;

@@ -77,7 +77,7 @@ static const bo_lab_table tables[] = {
 
 enum { DIM = 64, POSITIONS = 64, SHIFTS = 5, MAX_SHIFT = 4000 };
 
-/* One query and one key at PLACES consecutive positions: row i is at positions[i]. */
+/* One query and one key at POSITIONS consecutive positions: row i is at positions[i]. */
 typedef struct turning {
     bo_graph *graph;
     bo_value x, positions, y;
@@ -173,7 +173,7 @@ static bo_status measure_scores(lab_run *run, bool rope, double *change, double 
 {
     bo_weights *weights;
     BO_TRY(bo_weights_create(lab_context(run), &weights));
-    turning *t = bo_alloc(lab_context(run), 1, sizeof *t, "turned queries");
+    turning *t = bo_alloc(lab_context(run), 1, sizeof *t, "rotated queries");
     scores *s = bo_alloc(lab_context(run), 1, sizeof *s, "inner products");
     bo_status status = t && s ? turning_open(run, weights, rope, t) : BO_MEMORY;
     if (status == BO_OK) status = shift_scores(run, t, s);

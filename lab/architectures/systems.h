@@ -1,5 +1,5 @@
 /* Linear systems s_t = A s_(t-1) + B u_t, y_t = Re(C s_t) + D u_t in float64, with the parameters of the state-space
- * layers of the library (see operations.h for the formulas). They are the reference for those layers. */
+ * layers of the library (see operations.h for the formulas). This code is the reference for those layers. */
 #ifndef BO_LAB_ARCHITECTURES_SYSTEMS_H
 #define BO_LAB_ARCHITECTURES_SYSTEMS_H
 

@@ -31,11 +31,10 @@
 #define FOUR  ", mean over four tasks"
 #define THREE ", mean over three tasks"
 
-#define OUTPUT "; output matrices are ours"
+#define OUTPUT "; we add output matrices"
 #define TOKENS                                                                                                         \
-    "; lines 70-72 are about transformers. Equation 2 does not fit layers of even degree; those of the experiment "    \
-    "are "                                                                                                             \
-    "ours"
+    "; lines 70-72 are about transformers. Equation 2 does not fit layers of even degree; we define those of the "     \
+    "experiment"
 
 static const bo_lab_claim claims[] = {
     LAB_DEGREE_FAIR,

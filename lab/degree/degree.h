@@ -1,4 +1,4 @@
-/* What degree and degree-text share, and the parts of degree, each of which measures some of its claims and tables for
+/* Declarations shared by degree and degree-text, and the parts of degree. Each part measures some claims and tables for
  * one seed. */
 #ifndef BO_LAB_DEGREE_H
 #define BO_LAB_DEGREE_H
@@ -16,8 +16,8 @@ extern const char *const lab_degree_names[LAB_DEGREES]; /* "2", "e", "3", "4" */
 typedef enum lab_degree_form { LAB_WRITTEN, LAB_OUTPUT, LAB_FORMS } lab_degree_form;
 extern const char *const lab_degree_forms[LAB_FORMS]; /* "as written", "with output matrix" */
 
-/* Number of layers of a degree whose matrices are nearest to a budget of `matrices`. A layer has d of them, degree e
- * has 2, and OUTPUT has one more. */
+/* Number of layers of a degree whose matrix count is nearest to the budget `matrices`. A layer of degree d has d
+ * matrices, a layer of degree e has 2, and OUTPUT adds one. */
 size_t lab_degree_layers(lab_degree_form form, size_t degree, size_t matrices);
 
 /* A network of `width` columns, of which one layer has `more` additional columns, and its number of trained
@@ -31,7 +31,7 @@ typedef bo_status (*lab_degree_count)(void *user, lab_degree_shape shape, double
 bo_status lab_degree_complete(lab_degree_count count, void *user, double budget, lab_degree_shape *shape,
                               double *found);
 /* Finds the shape with the fewest additional columns, and a width near `width`, whose number of parameters differs from
- * the budget by at most 0.5%, so that two degrees agree within 1%. Fails if there is none. */
+ * the budget by at most 0.5%, so that two degrees agree within 1%. Fails if no such shape exists. */
 bo_status lab_degree_balance(lab_run *run, lab_degree_count count, void *user, size_t width, double budget,
                              lab_degree_shape *out);
 
@@ -45,7 +45,7 @@ double lab_degree_margin_3(const double numbers[LAB_DEGREES]);
 double lab_degree_margin_e(const double numbers[LAB_DEGREES]);
 /* Largest relative difference of two numbers. */
 double lab_degree_spread(const double numbers[LAB_DEGREES]);
-/* Puts the numbers of all degrees into a row. */
+/* Records the numbers of all degrees as a row. */
 void lab_degree_record(lab_run *run, const char *table, const char *row, const double numbers[LAB_DEGREES]);
 
 /* ---- claims and tables of both experiments ----------------------------------------------------------------------- */
@@ -58,8 +58,8 @@ void lab_degree_record(lab_run *run, const char *table, const char *row, const d
     " it: ln d / matrices is 0.35, 0.5, 0.37, 0.35 for d = 2, e, 3, 4 as written. (At a cost of e matrices "           \
     "the theory predicts 0.368 for e and 0.366 for 3, a difference too small to measure.) "
 
-/* The claims about one comparison. A difference below the bound does not matter. `field` is passage for the networks of
- * the source, and source for others; `note` says what differs from it. */
+/* The claims about one comparison. A difference below the bound does not matter. `field` is passage for networks of the
+ * source, and source for variations; `note` describes what differs from the source. */
 #define LAB_DEGREE_BEST(field, note, family, nets, measure, tasks, lower_bound, percent)                               \
     {.name = family "-3",                                                                                              \
      .statement = nets ", the " measure " of degree 3 is at least " percent " below those of degrees 2 and 4.",        \
@@ -99,7 +99,7 @@ void lab_degree_record(lab_run *run, const char *table, const char *row, const d
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-/* What all comparisons of an experiment contribute to. */
+/* Totals over all comparisons of an experiment. */
 typedef struct lab_degree_totals {
     double spread;           /* of parameters, the largest of all comparisons */
     double trained, settled; /* trainings, and those that ended by the stopping rule */

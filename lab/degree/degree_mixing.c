@@ -132,9 +132,9 @@ static bo_status open_data(data *d, bo_rng *rng)
     const size_t numbers = d->sequences * INPUTS;
     d->x = bo_alloc_raw(context, numbers, sizeof *d->x, "sequences");
     d->scaled = bo_alloc_raw(context, numbers, sizeof *d->scaled, "sequences");
-    d->buffer = bo_alloc_raw(context, numbers, sizeof *d->buffer, "answers");
+    d->buffer = bo_alloc_raw(context, numbers, sizeof *d->buffer, "outputs");
     d->z = bo_alloc_raw(context, d->sequences * MAX_MONOMIALS, sizeof *d->z, "monomials");
-    d->y = bo_alloc_raw(context, d->sequences, sizeof *d->y, "answers");
+    d->y = bo_alloc_raw(context, d->sequences, sizeof *d->y, "outputs");
     if (!d->x || !d->scaled || !d->buffer || !d->z || !d->y) return BO_MEMORY;
     lab_fill_normal(rng, 1, numbers, d->x);
     return BO_OK;

@@ -146,8 +146,8 @@ static bo_status compare(task *t, int kind)
 
 /* ---- with and without activation functions ----------------------------------------------------------------------- */
 
-/* Hidden widths are chosen such that models have as many parameters as the first one of their budget: all but the last
- * two, and those two. */
+/* Hidden widths are chosen such that models with the same budget have equal parameter counts. The first budget covers
+ * all but the last two models, the second covers those two. */
 enum { STANDARD, MLP_FREE, SOFTMAX_FREE, FREE, ALONG_TOKENS, OF_DEGREE_2 };
 static const struct pair {
     const char *name;
@@ -219,11 +219,11 @@ static bo_status measure(lab_run *run)
 
 static const bo_lab_claim claims[] = {
     LAB_DEGREE_FAIR,
-    LAB_DEGREE_BEST(source, "; language models with softmax attention are ours", "text-written",
+    LAB_DEGREE_BEST(source, "; we add language models with softmax attention", "text-written",
                     "Of language models with MLPs of layers as written", "loss", "", 0.01, "1%"),
-    LAB_DEGREE_BEST(source, "; language models and output matrices are ours", "text-output",
+    LAB_DEGREE_BEST(source, "; we add language models and output matrices", "text-output",
                     "Of language models with MLPs with output matrices", "loss", "", 0.01, "1%"),
-    LAB_DEGREE_BEST(source, "; language models and output matrices are ours", "text-mixer",
+    LAB_DEGREE_BEST(source, "; we add language models and output matrices", "text-mixer",
                     "Of language models with mixers and MLPs of degree d", "loss", "", 0.01, "1%"),
     {.name = "activation-free",
      .statement = "A transformer without softmax and without activation functions loses at most 5% on text.",
@@ -245,8 +245,8 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_BETWEEN,
      .bound = 0.95,
      .upper = 1.05,
-     .source = LAB_NAVON "line 82: \"It also explain the mixer MLP results (Need Detailed Analysis)\"; the degree and "
-                         "the comparison are ours"},
+     .source = LAB_NAVON "line 82: \"It also explain the mixer MLP results (Need Detailed Analysis)\"; we add the "
+                         "degree and the comparison"},
 };
 
 static const bo_lab_table tables[] = {

@@ -1,4 +1,4 @@
-/* Tasks that depend on all of their input at once, so that no part of it is informative alone. The rows are also
+/* Tasks that depend on the entire input, so that no part of the input alone is informative. The rows are also
  * sequences of `places` vectors. */
 #ifndef BO_LAB_DEGREE_MIXING_TASKS_H
 #define BO_LAB_DEGREE_MIXING_TASKS_H

@@ -1,4 +1,4 @@
-/* The parts of separation-rank. Each measures some of its claims and tables for one seed. */
+/* The parts of separation-rank. Each part measures some claims and tables for one seed. */
 #ifndef BO_LAB_DEGREE_SEPARATION_H
 #define BO_LAB_DEGREE_SEPARATION_H
 

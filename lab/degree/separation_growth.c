@@ -28,7 +28,7 @@
     "than the largest possible rank (the number of monomials of the part on either side). A rank modulo the "          \
     "prime is at most the rank for almost all weights, so a rank that reaches the largest possible one is "            \
     "exact. The exponent of a layer is the growth of ln rank from L - 1 to L layers divided by ln d; the law "         \
-    "predicts d_x. It is judged at the largest depth of each network. All depths that are judged exceed log_d "        \
+    "predicts d_x. It is evaluated at the largest depth of each network. All these depths exceed log_d "               \
     "d_x. Halves have one token, or d_x + 1 tokens, which is enough for s and G to take all values."
 
 static const bo_lab_claim claims[] = {
@@ -155,7 +155,7 @@ typedef struct growth {
     lab_run *run;
     bo_rng rng;
     double ln[2][5][WIDEST + 1][DEEPEST + 1];
-    double reached; /* smallest rank / most */
+    double reached; /* smallest rank / maximum rank */
     size_t networks, all;
 } growth;
 

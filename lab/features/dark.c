@@ -83,21 +83,21 @@ static const bo_lab_claim claims[] = {
      .number = "log2 of the highest stable learning rate of DARK divided by that of FAVOR+",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; this measure is ours"},
+     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; we chose this measure"},
     {.name = "useful-rate",
      .statement = "DARK still learns at larger learning rates than FAVOR+.",
      .number = "log2 of the highest learning rate at which DARK ends within 0.5 nats of the best run, divided by that "
                "of FAVOR+",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; this measure is ours"},
+     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; we chose this measure"},
     {.name = "spikes",
      .statement = "Training with DARK has fewer loss spikes than training with FAVOR+.",
      .number = "spikes per 100 steps with FAVOR+ minus spikes per 100 steps with DARK, over the learning rates at "
                "which neither diverges",
      .rule = BO_LAB_AT_LEAST,
      .bound = 0.5,
-     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; this measure is ours"},
+     .source = LAB_PAPERS "line 16: \"exhibits better training stability\", without a measure; we chose this measure"},
 };
 
 static const bo_lab_table tables[] = {
@@ -362,7 +362,8 @@ const lab_experiment lab_dark = {
          "once with all weights and once with the query and key projections frozen. M starts as the identity. Its "
          "effect on queries and keys is measured on 512 held-out bytes (for one estimate, E[estimate²] / kernel² is "
          "exp|q + k|²). Stability: 120 steps of AdamW at constant learning rates from 1/256 to 16 in factors of two, "
-         "8 windows per step, without gradient clipping. A run counts as diverged if a loss is not finite or the mean "
+         "8 windows per step, without gradient clipping. A run counts as diverged if a loss is NaN or infinite or the "
+         "mean "
          "of its last tenth exceeds the loss of the first step. With normalization and bounded steps this happens "
          "only at very large rates, so the highest rate that is still useful is compared too. A spike is a step whose "
          "loss is 0.5 nats above the median of the previous 15. FAVOR+ and DARK differ only in M.",

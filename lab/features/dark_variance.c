@@ -47,7 +47,8 @@ typedef struct trial {
     bo_rng rng;
     bo_attention *attention;
     float m[MAX_DIM * MAX_DIM]; /* the matrix M of a whitened kernel, otherwise the identity */
-    float *seen;                /* 2 x SEEN x dim: queries and keys from which the sampling distribution is estimated */
+    float *calibration;         /* 2 x CALIBRATION_ROWS x dim: queries and keys from which the sampling distribution is
+                                   estimated */
     float *x, *z;               /* ROWS x dim, ROWS x frequencies */
     double *square;             /* one second moment per frequency */
 } trial;
@@ -55,7 +56,7 @@ typedef struct trial {
 static void trial_close(trial *t)
 {
     bo_attention_destroy(t->attention);
-    bo_free(t->seen);
+    bo_free(t->calibration);
     bo_free(t->x);
     bo_free(t->z);
     bo_free(t->square);
@@ -81,9 +82,11 @@ static void draw_rows(trial *t, size_t rows, bool mapped, float *out)
 static bo_status set_sampling(trial *t, sampling law)
 {
     bo_context *context = lab_context(t->run);
-    const bo_attention_call call = {
-        .sequences = 1, .tokens = CALIBRATION_ROWS, .q = {t->seen}, .k = {t->seen + CALIBRATION_ROWS * t->dim}};
-    draw_rows(t, 2 * CALIBRATION_ROWS, false, t->seen);
+    const bo_attention_call call = {.sequences = 1,
+                                    .tokens = CALIBRATION_ROWS,
+                                    .q = {t->calibration},
+                                    .k = {t->calibration + CALIBRATION_ROWS * t->dim}};
+    draw_rows(t, 2 * CALIBRATION_ROWS, false, t->calibration);
     for (size_t i = 0; i < t->dim; i++) t->m[i * t->dim + i] = 1;
     if (law == OPTIMAL) return bo_attention_propose(context, t->attention, &call, NULL);
     return law == WHITENED ? bo_attention_whiten(context, t->attention, &call, 0, t->m) : BO_OK;
@@ -98,11 +101,11 @@ static bo_status trial_open(lab_run *run, sampling law, size_t dim, const double
                                     .dim = dim,
                                     .scale = 1,
                                     .features = {.features = frequencies, .draw = BO_DRAW_IID, .seed = lab_seed(run)}};
-    t->seen = bo_alloc(context, 2 * CALIBRATION_ROWS * dim, sizeof *t->seen, "queries and keys");
+    t->calibration = bo_alloc(context, 2 * CALIBRATION_ROWS * dim, sizeof *t->calibration, "queries and keys");
     t->x = bo_alloc(context, ROWS * dim, sizeof *t->x, "queries and keys");
     t->z = bo_alloc(context, ROWS * frequencies, sizeof *t->z, "features");
     t->square = bo_alloc(context, frequencies, sizeof *t->square, "features");
-    if (!t->seen || !t->x || !t->z || !t->square) return BO_MEMORY;
+    if (!t->calibration || !t->x || !t->z || !t->square) return BO_MEMORY;
     BO_TRY(bo_attention_create(context, &desc, &t->attention));
     return set_sampling(t, law);
 }
@@ -136,7 +139,7 @@ static bo_status next_squares(trial *t, uint64_t draw)
 /* ---- by anisotropy ----------------------------------------------------------------------------------------------- */
 
 static const double trace =
-    0.22; /* gives a largest λ of 0.1 at condition number 64, so that the second moment can be measured well */
+    0.22; /* the largest λ is 0.1 at condition number 64, so that the second moment can be measured accurately */
 
 /* Fills in a geometric spectrum with this condition number and trace. */
 static void spectrum(double condition, double *lambda)
@@ -168,11 +171,11 @@ static bo_status relative_variance(lab_run *run, sampling law, double condition,
     double lambda[MAX_DIM], flat[MAX_DIM], square;
     spectrum(condition, lambda);
     spectrum(1, flat);
-    const double *seen = law == WHITENED ? flat : lambda;
-    const double kernel = lab_dark_log_kernel(MAX_DIM, seen);
+    const double *eigenvalues = law == WHITENED ? flat : lambda;
+    const double kernel = lab_dark_log_kernel(MAX_DIM, eigenvalues);
     BO_TRY(mean_square(run, law, lambda, &square));
     *measured = square / exp(kernel) - 1;
-    *closed = expm1((law == OPTIMAL ? lab_dark_log_optimal : lab_dark_log_isotropic)(MAX_DIM, seen) - kernel);
+    *closed = expm1((law == OPTIMAL ? lab_dark_log_optimal : lab_dark_log_isotropic)(MAX_DIM, eigenvalues) - kernel);
     return BO_OK;
 }
 
@@ -227,7 +230,7 @@ static double growth(size_t count, size_t max_log, const double *squares, double
     return lab_exponent(sizes, typical, max_log - MIN_LOG + 1);
 }
 
-/* Computes estimate² for ROWS frequencies, each with its own query and key. */
+/* Computes estimate² for ROWS frequencies, with a separate query and key for each. */
 static bo_status next_singles(trial *t, uint64_t draw, double *squares)
 {
     BO_TRY(bo_attention_redraw(lab_context(t->run), t->attention, draw + 1));

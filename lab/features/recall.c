@@ -1,4 +1,4 @@
-/* recall: the number of key-value pairs that a state of fixed size can hold. */
+/* recall: the number of key-value pairs that a state of fixed size can store. */
 #include "../experiment.h"
 #include <math.h>
 
@@ -83,7 +83,7 @@ static const bo_lab_table tables[] = {
      .log_y = true},
 };
 
-/* The memories; their names are explained in lab/tools/recall.h. */
+/* The memories. lab/tools/recall.h explains their names. */
 enum { SUM, SINES, NORMS, POSITIVE, ELU, DELTA, RIDGE, MEMORIES };
 static const struct {
     const char *kind, *name;
@@ -199,7 +199,7 @@ static void conclude_sizes(lab_run *run, double recalled[MEMORIES][SIZES], const
              CODES, WIDTH);
 }
 
-/* Tests the second smallest size of each memory after all tokens, many times more pairs than it holds. */
+/* Tests the second smallest size of each memory after all tokens, many times more pairs than its capacity. */
 static bo_status measure_newest(lab_run *run)
 {
     static const int shown[] = {SUM, SINES, DELTA, RIDGE};

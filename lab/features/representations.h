@@ -29,8 +29,8 @@ typedef struct lab_rows {
     double *diagonal;
 } lab_rows;
 
-/* Draws directions from an anisotropic normal distribution (standard deviations 0.8^j) and norms uniformly from [least,
- * most]. */
+/* Draws directions from an anisotropic normal distribution (standard deviations 0.8^j) and norms uniformly from
+ * [min_norm, max_norm]. */
 bo_status lab_rows_create(bo_context *context, bo_rng *rng, size_t count, size_t dim, double min_norm, double max_norm,
                           lab_rows *out);
 void lab_rows_free(lab_rows *rows);

@@ -80,7 +80,7 @@ static const bo_lab_table tables[] = {
 
 enum { SHORT = 32, LONG = 128, WINDOWS = LONG / SHORT, SCORED = 16384 };
 
-/* One training run. All take the same number of tokens per step. */
+/* One training run. All runs process the same number of tokens per step. */
 typedef struct variant {
     size_t context;
     bool plain, arc_cosine; /* plain: without gate */

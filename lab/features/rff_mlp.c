@@ -6,11 +6,11 @@
 
 static const bo_lab_claim claims[] = {
     {.name = "shrink",
-     .statement = "The usual hidden size of 4 times the width is at least twice as large as necessary.",
+     .statement = "The standard hidden size of 4 times the width is at least twice as large as necessary.",
      .number = "smallest hidden size / width whose held-out loss is within 0.02 nats of that at 4",
      .rule = BO_LAB_AT_MOST,
      .bound = 2,
-     .source = LAB_DRAFT "line 9, a joke: \"its mearly 2x larger than it needs to be\"; this measure is ours"},
+     .source = LAB_DRAFT "line 9, a joke: \"its mearly 2x larger than it needs to be\"; we chose this measure"},
     {.name = "frozen",
      .statement = "A first layer with frozen random frequencies works as well as a trained one of the same size.",
      .number = "held-out loss of random features minus held-out loss of the MLP, both with hidden size 4 x width, in "

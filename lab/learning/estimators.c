@@ -220,8 +220,8 @@ static bo_status draw(samples *s, function h, uint64_t number)
 typedef enum estimator { SCORE, BASELINE, PATHWISE, ESTIMATORS } estimator;
 static const char *const estimator_names[ESTIMATORS] = {"score function", "score function with baseline", "pathwise"};
 
-/* Estimate of sample r in coordinate i; total: Σ f. The baseline is the mean of the other samples, which keeps the
- * estimate unbiased. */
+/* Estimate of sample r in coordinate i; total: Σ f. The baseline is the mean over the other samples, so the estimate
+ * stays unbiased. */
 static double estimate(const samples *s, estimator e, double total, size_t r, size_t i)
 {
     const size_t at = r * s->dim + i;
@@ -295,7 +295,7 @@ static bo_status measure_dimensions(lab_run *run)
     }
     lab_claim(run, "predicted", lab_mean(ratio, SIZES));
     lab_claim(run, "score",
-              /* from d = 4 on, because the law holds for many terms */
+              /* starts at d = 4, because the law is asymptotic in the number of terms */
               lab_exponent(dims + 1, variance[SCORE] + 1, SIZES - 1));
     lab_claim(run, "baseline", lab_exponent(dims + 1, variance[BASELINE] + 1, SIZES - 1));
     lab_claim(run, "pathwise", lab_exponent(dims + 1, variance[PATHWISE] + 1, SIZES - 1));

@@ -28,7 +28,7 @@ static const bo_lab_claim claims[] = {
      .number = "largest |steps counted - steps predicted| over the rates, ε = 1e-3",
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1,
-     .passage = LAB_NOTES "line 25: \"t > ln ε / ln(1 - 2ησ²)\"; the absolute value is ours"},
+     .passage = LAB_NOTES "line 25: \"t > ln ε / ln(1 - 2ησ²)\"; we add the absolute value"},
     {.name = "network-differs",
      .statement =
          "Control: for a network, the curvature at initialization does not give the threshold, because the curvature "

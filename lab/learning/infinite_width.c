@@ -6,7 +6,7 @@
 static const bo_lab_claim claims[] = {
     {.name = "gap",
      .statement = "The tangent kernel (infinite width with gradient descent) has a larger test error than finite "
-                  "networks trained as usual.",
+                  "networks with standard training.",
      .number = "test error of the kernel divided by that of the finite network, geometric mean of three tasks",
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.5,
@@ -37,7 +37,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_LEAST,
      .bound = 1.1},
     {.name = "erased",
-     .statement = "The Adam-like limit closes the gap to finite networks trained as usual.",
+     .statement = "The Adam-like limit closes the gap to finite networks with standard training.",
      .number = "test error of Adam on the largest number of features divided by that of the finite network, geometric "
                "mean of three tasks",
      .rule = BO_LAB_AT_MOST,
@@ -369,7 +369,7 @@ const lab_experiment lab_infinite_width = {
          "The tasks are regressions on 300 examples of 20 inputs and a constant, with early stopping on 300 others "
          "and testing on 600: a product of two signs, |u·x| along one random direction, and a random network of 64 "
          "units. The tangent kernel of one hidden ReLU layer (closed form; gradient flow, or 400 steps with learning "
-         "rate one over its largest eigenvalue) is compared with networks of width 128 trained as usual, with "
+         "rate one over its largest eigenvalue) is compared with networks of width 128 with standard training and "
          "networks whose hidden layer is frozen, and with frozen tangent features of 8 to 1024 hidden units (at most "
          "22,528 features). These features are trained with Adam and by gradient flow, or selected one by one "
          "(orthogonal matching pursuit, at most 64). Networks use the best of four learning rates, Adam on features "

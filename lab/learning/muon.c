@@ -18,9 +18,8 @@ static const bo_lab_claim claims[] = {
      .number = "time with products on the larger side divided by time of the update, 1024 x 64, 5 cubic iterations",
      .rule = BO_LAB_AT_LEAST,
      .bound = 8,
-     .passage =
-         LAB_NOTES "lines 294-296: \"if dout >> din, can we be faster? re-write: p(W) = ½(3I - WWᵀ)W = ½W(3I - "
-                   "WᵀW)\"; how much faster is ours, because the costs on lines 284-298 have lost their exponents"},
+     .passage = LAB_NOTES "lines 294-296: \"if dout >> din, can we be faster? re-write: p(W) = ½(3I - WWᵀ)W = ½W(3I - "
+                          "WᵀW)\"; we chose the speedup, because the costs on lines 284-298 have lost their exponents"},
     {.name = "cubic",
      .statement = "The cubic iteration brings all singular values to 1.",
      .number = "largest |s - 1| after 25 iterations, for s of at least 0.005 |G|",

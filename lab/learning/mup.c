@@ -184,7 +184,7 @@ static bo_status measure_transfer(sweep *s)
 
 static double largest(double so_far, double slope)
 {
-    return isfinite(slope) ? fmax(so_far, slope) : so_far; /* a quantity that is 0 at every width has no slope */
+    return isfinite(slope) ? fmax(so_far, slope) : so_far; /* a quantity that is 0 at all widths has no slope */
 }
 
 static void record_activations(lab_run *run, const bo_widths *w, size_t side, double *max)

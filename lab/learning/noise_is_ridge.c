@@ -91,7 +91,7 @@ static bo_status train_with_noise(bo_context *context, const lab_least_squares *
     return lab_perturbed_mean(context, p, &perturbation, steps, seed, mean);
 }
 
-/* Finds the λ whose ridge solution is nearest to w, out of 161 between 1/100 and 100 times `around`. */
+/* Finds the λ whose ridge solution is nearest to w, among 161 values between 1/100 and 100 times `around`. */
 static bo_status nearest_ridge(bo_context *context, const lab_least_squares *p, const double *w, double around,
                                double *out)
 {
@@ -222,7 +222,7 @@ typedef struct scalar {
     float w[RUNS];
 } scalar;
 
-/* Every run sees x = 1 with its own noise, and the target 1. */
+/* Every run has the input x = 1 with independent noise, and the target 1. */
 static bo_status open_scalar(lab_run *run, double sigma, scalar *s)
 {
     char name[] = "w";

@@ -1,4 +1,4 @@
-/* A model trained at several learning rates: the best rate, and the cost of others. */
+/* A model trained at several learning rates: the best rate, and the loss at other rates. */
 #ifndef BO_LAB_LEARNING_RATES_H
 #define BO_LAB_LEARNING_RATES_H
 

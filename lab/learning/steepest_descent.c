@@ -13,7 +13,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_EACH_AT_MOST,
      .bound = 1e-3,
      .passage =
-         LAB_NOTES "lines 166 and 180: \"Δθ* = -(α/2) g\", \"u = -(α/2)‖g‖_1 · sign(g)\"; the spectral norm is ours"},
+         LAB_NOTES "lines 166 and 180: \"Δθ* = -(α/2) g\", \"u = -(α/2)‖g‖_1 · sign(g)\"; we add the spectral norm"},
     {.name = "search",
      .statement = "No step found by search gives a larger decrease.",
      .number = "largest decrease found divided by that of the library, over the norms",
@@ -213,7 +213,7 @@ typedef struct setting {
     norm kind;
 } setting;
 
-/* Inputs with one singular value of 1 and others of 0.1 (ROUND: all 1), along the axes or rotated. */
+/* Inputs with one singular value of 1 and all others 0.1 (ROUND: all 1), along the axes or rotated. */
 static bo_status draw_inputs(lab_run *run, problem kind, bo_rng *rng, float *x)
 {
     lab_least_squares p;

@@ -33,7 +33,7 @@ static bo_status evaluate_errors(const lab_stopping *d, lab_fit *fit, float *pre
     return BO_OK;
 }
 
-/* A loss that is not a number ends the run; the best result before it counts. */
+/* A NaN or infinite loss ends the run; the best earlier result counts. */
 static bo_status train_rate(const lab_stopping *d, lab_fit *fit, double rate, float *predicted, lab_stopped *best)
 {
     const size_t every = d->steps > 20 ? d->steps / 20 : 1;

@@ -18,7 +18,7 @@ typedef struct lab_stopping {
     double rate;     /* the first; each further rate is three times the previous */
     size_t rates;    /* 1 to LAB_MAX_TRIALS */
     size_t steps;    /* at a constant rate; validated every twentieth of them */
-    size_t relevant; /* number of leading weights that count for `share`; 0: none */
+    size_t relevant; /* number of leading weights that count for `share`; 0: not computed */
 } lab_stopping;
 
 typedef struct lab_stopped {

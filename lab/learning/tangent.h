@@ -34,9 +34,9 @@ typedef struct lab_flow_result {
 bo_status lab_kernel_flow(bo_context *context, const lab_examples *e, const double *kernel, double steps,
                           lab_flow_result *out);
 
-/* Orthogonal matching pursuit: selects features (rows x width) one by one, each time the one that explains most of the
- * residual on the training part, and refits all selected ones. The validation part determines their number, at most
- * `max_features`. */
+/* Orthogonal matching pursuit: selects features (rows x width) one by one, choosing the feature that explains most of
+ * the residual on the training part, and refits all selected features. The validation part determines their number, at
+ * most `max_features`. */
 typedef struct lab_chosen {
     size_t count;
     double valid, test; /* errors as above */

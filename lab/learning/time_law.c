@@ -19,7 +19,7 @@ static const bo_lab_claim claims[] = {
      .rule = BO_LAB_AT_MOST,
      .bound = 0.2,
      .passage = LAB_PAPERS "line 23: \"This allows us to accurately estimate the training speed of a transformer model "
-                           "from its hyperparameters\", there by copies; the other three costs are ours"},
+                           "from its hyperparameters\", there by copies; we add the other three costs"},
     {.name = "wider",
      .statement = "With the same number of parameters, a step of the wider model takes less time (AdamW).",
      .number = "seconds per step with 8 layers divided by seconds per step with 2 layers of twice the width",

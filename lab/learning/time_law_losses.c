@@ -15,7 +15,7 @@ static const size_t *size_at(const lab_run *run, size_t index)
     return lab_quick(run) ? quick_sizes[index] : full_sizes[index];
 }
 
-/* Tokens of the shortest run. The others are 2, 4 and 8 times as long. */
+/* Tokens of the shortest run. The other runs are 2, 4 and 8 times as long. */
 static double shortest(const lab_run *run)
 {
     return (double)lab_size(run, 81920, 4096);

@@ -291,7 +291,7 @@ typedef struct step {
 
 typedef struct moved {
     double y;                         /* size before the step */
-    double same_inputs, other_inputs; /* size of the change: for the inputs of the step, for others */
+    double same_inputs, other_inputs; /* size of the change for the inputs of the step, and for other inputs */
 } moved;
 
 static bo_value record(const void *user, bo_graph *graph, bo_value x)
@@ -313,7 +313,7 @@ static void draw(bo_rng *rng, size_t rows, size_t columns, float *out)
     }
 }
 
-/* Buffers: x, x of others, target, y and y of others before the step, y after it. */
+/* Buffers: x, other x, target; y and other y before the step; y after it. */
 static bo_status take_step(const step *s, lab_fit *fit, bo_rng *rng, float *buffer, moved *out)
 {
     const size_t in = s->rows * s->in, outputs = s->rows * s->out;

@@ -37,7 +37,7 @@ static bo_status solve(bo_context *context, size_t rows, double lambda, double *
     return bo_solve_lower_t(context, rows, 1, k, rows, alpha, 1);
 }
 
-/* k has space for rows² and for other_rows x rows numbers. */
+/* k has the capacity for rows² and for other_rows x rows numbers. */
 static bo_status predict(bo_context *context, const lab_kernel_ridge *r, double *k, double *alpha, double *prediction)
 {
     const size_t n = r->rows, dim = r->kernel->dim;

@@ -13,15 +13,15 @@ typedef struct lab_text {
     bo_corpus *train, *valid;
 } lab_text;
 
-/* Opens the first `bytes` bytes of the file (0: 1 MiB), or as many synthetic ones. */
+/* Opens the first `bytes` bytes of the file (0: 1 MiB), or the same number of synthetic bytes. */
 bo_status lab_text_open(lab_run *run, size_t bytes, lab_text *out);
 /* The same for tokens below 256 that an experiment generated. */
 bo_status lab_text_of(lab_run *run, const int32_t *train, size_t train_count, const int32_t *valid, size_t valid_count,
                       lab_text *out);
 void lab_text_close(lab_text *text);
 
-/* Paragraphs of sentences of invented words, with parts of speech, Zipf's law, and two names that a paragraph
- * introduces and keeps. A model can learn spelling, word order and the names of the paragraph. */
+/* Paragraphs of sentences of invented words, with parts of speech, Zipf's law, and two names that stay the same within
+ * a paragraph. A model can learn spelling, word order and the names of the paragraph. */
 void lab_synthetic_text(uint64_t seed, size_t bytes, char *out);
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ typedef struct lab_training {
 typedef struct lab_trained {
     double loss;    /* held-out loss in nats per token; INFINITY if training diverged */
     double last;    /* mean training loss over the last tenth of the steps */
-    bool diverged;  /* a loss was not finite: a valid result, not a failure */
+    bool diverged;  /* a loss was NaN or infinite: a valid result, not a failure */
     uint64_t steps; /* number of steps taken */
     double seconds; /* time of the steps */
 } lab_trained;
@@ -63,10 +63,11 @@ bo_status lab_swap(lab_run *run, const bo_model_desc *desc, const bo_model *from
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Nats per token over the first `tokens` held-out tokens, as in lab_trained for 16384; INFINITY if it is not finite. */
+/* Nats per token over the first `tokens` held-out tokens, as in lab_trained for 16384; INFINITY if it is NaN or
+ * infinite. */
 bo_status lab_loss(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out);
 /* The fraction of next tokens that the model ranks first, over the first `tokens` held-out tokens in windows of its
- * context; 0 for a model with numbers that are not finite. */
+ * context; 0 for a model whose outputs are NaN or infinite. */
 bo_status lab_accuracy(lab_run *run, const bo_model *model, const lab_text *text, size_t tokens, double *out);
 
 #endif

@@ -10,7 +10,7 @@ static void draw(bo_rng *rng, size_t count, double *out)
     for (size_t i = 0; i < count; i++) out[i] = bo_rng_normal(rng);
 }
 
-/* X = Σ_i scales[i] u_i v_iᵀ with uniformly distributed orthonormal u and v. left: space for rank x rows. */
+/* X = Σ_i scales[i] u_i v_iᵀ with uniformly distributed orthonormal u and v. left: a buffer of rank x rows. */
 static bo_status draw_spectrum(bo_context *context, const double *scales, bo_rng *rng, lab_least_squares *p,
                                double *left)
 {

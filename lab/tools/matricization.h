@@ -28,7 +28,7 @@ bo_status lab_matricize(bo_context *context, const lab_function *f, size_t setti
 bo_status lab_matricize_grid(bo_context *context, const lab_function *f, size_t count, const double *templates,
                              double *out);
 
-/* The number of values above `tolerance` · the first; 0: the usual tolerance for double, size · 2⁻⁵². */
+/* The number of values above `tolerance` · the first; 0: the default tolerance for double, size · 2⁻⁵². */
 size_t lab_numerical_rank(const double *values, size_t count, double tolerance);
 /* Sizes of the entries of a matrix: mean |·|, √ mean |·|², largest |·|. Each is at most the next. */
 typedef struct lab_sizes {

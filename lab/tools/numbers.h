@@ -9,7 +9,7 @@ double lab_dot(const double *a, const double *b, size_t count);
 double lab_norm(const double *a, size_t count);
 double lab_distance(const double *a, const double *b, size_t count);
 double lab_distance_single(const float *a, const double *b, size_t count);
-double lab_largest(const double *values, size_t count); /* 0 if all are negative */
+double lab_largest(const double *values, size_t count); /* 0 if all values are negative */
 
 /* `count` numbers from `first` to `last` in geometric progression. */
 void lab_geometric(double first, double last, size_t count, double *out);

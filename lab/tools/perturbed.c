@@ -1,4 +1,4 @@
-/* Least squares trained with inputs that change at random. */
+/* Least squares with inputs that change randomly. */
 #include "perturbed.h"
 #include <string.h>
 

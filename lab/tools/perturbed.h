@@ -1,4 +1,4 @@
-/* Least squares trained with inputs that change at random in every step: noise, dropout, masks. */
+/* Least squares with inputs that change randomly in every step: noise, dropout, masks. */
 #ifndef BO_LAB_TOOLS_PERTURBED_H
 #define BO_LAB_TOOLS_PERTURBED_H
 

@@ -32,7 +32,7 @@ const uint32_t *lab_polynomial_weights(const lab_polynomial *net);
 lab_function lab_polynomial_function(const lab_polynomial *net);
 
 /* Its degree, from values on a random line: the smallest k whose (k + 1)-th differences vanish, up to `max_degree`.
- * most + 1: it is larger. */
+ * max_degree + 1: the degree is larger. */
 bo_status lab_polynomial_degree(bo_context *context, const lab_function *f, size_t max_degree, bo_rng *rng,
                                 size_t *degree);
 

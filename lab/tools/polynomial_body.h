@@ -1,5 +1,5 @@
 /* Evaluation of polynomials, compiled once for residues and once for double: NUMBER with ADD and MULTIPLY; NAME(x)
- * gives the function names. There is no include guard, because polynomial.c includes it twice. */
+ * gives the function names. It has no include guard, because polynomial.c includes it twice. */
 
 static NUMBER NAME(dot)(const NUMBER *a, const NUMBER *b, size_t count)
 {

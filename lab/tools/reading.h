@@ -1,21 +1,20 @@
-/* A language model that reads whole windows at once: logits after every token, and the residual stream between its
- * layers. */
+/* A language model that processes entire windows in one pass: logits after every token, and the residual stream between
+ * its layers. */
 #ifndef BO_LAB_TOOLS_READING_H
 #define BO_LAB_TOOLS_READING_H
 
 #include "language.h"
 
 typedef struct lab_reading {
-    size_t windows;      /* read at a time, each of the context of the model; 0: 1 */
+    size_t windows;      /* windows per pass, each as long as the context of the model; 0: 1 */
     bool logits, stream; /* which outputs are needed */
-    bo_attention *const
-        /* one per layer instead of those of the model, with the same parameters; NULL: those of the model */
-        *attentions;
+    /* one per layer, in place of those of the model, with the same parameters; NULL: those of the model */
+    bo_attention *const *attentions;
 } lab_reading;
 
 /* Freed by lab_reader_close, also after a failure. */
 typedef struct lab_reader {
-    size_t rows; /* tokens read at a time: windows x context */
+    size_t rows; /* tokens per pass: windows x context */
     size_t context;
     struct bo_model_graph *graph;
     size_t parts; /* parts of the residual stream: the embedding, then the stream after every mixer and every MLP … */

@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum {
-    BLOCK = 512,      /* tokens written at a time */
-    MAX_QUERIES = 64, /* maximum number of queries per lane at a time */
-    ENDS = 16,        /* number of times at which distances are queried: there are few pairs at short distances … */
+    BLOCK = 512,            /* tokens per write */
+    MAX_QUERIES = 64,       /* maximum number of queries per lane and call */
+    ENDS = 16,              /* number of positions where distances are queried: few pairs have short distances … */
     MAX_QUERIES_AT_END = 8, /* … and only some of the pairs at long distances are queried */
     PILOT_LANES = 4,        /* for choosing a parameter */
     CALIBRATION = 1024      /* rows of keys and queries for data-adapted frequencies */
@@ -90,7 +90,7 @@ const bo_recall_kind *bo_recall_find(const char *name)
 
 /* ---- memories ---------------------------------------------------------------------------------------------------- */
 
-/* Lanes are key heads: each has its own draw of features and its own pairs. */
+/* Lanes are key heads: each has a separate draw of features and separate pairs. */
 typedef struct memory {
     bo_context *context;
     const bo_recall_pairs *pairs;
@@ -98,7 +98,7 @@ typedef struct memory {
     void *state;
     size_t written;
     float *q, *k, *v, *out;                      /* buffers for a block of every lane */
-    float *log_gate, *beta, *lambda, *log_decay; /* NULL: the kind has none */
+    float *log_gate, *beta, *lambda, *log_decay; /* NULL: the kind does not use it */
 } memory;
 
 static bo_attention_desc describe(const bo_recall_options *o, const bo_recall_kind *kind, size_t size, double knob,
@@ -145,7 +145,7 @@ static bo_status calibrate(memory *m)
     return status;
 }
 
-/* Returns false if memory is exhausted. */
+/* Returns false if out of memory. */
 static bool allocate_rows(memory *m, size_t rows, size_t columns, float **out)
 {
     *out = bo_alloc_raw(m->context, rows, columns * sizeof **out, "a memory's arrays");
@@ -197,7 +197,7 @@ static void close_memory(memory *m)
     bo_attention_destroy(m->attention);
 }
 
-/* Writes pairs until there are `tokens` of them in every lane. */
+/* Writes pairs until every lane has `tokens` pairs. */
 static bo_status write_until(memory *m, size_t tokens)
 {
     const bo_recall_pairs *p = m->pairs;
@@ -339,7 +339,7 @@ static bo_recall_options with_defaults(const bo_recall_options *requested)
     return o;
 }
 
-/* Returns the parameter that recalls most of other pairs. */
+/* Returns the parameter with the best recall on separate pairs. */
 static bo_status choose_knob(bo_context *context, const bo_recall_options *o, const bo_recall_kind *kind, size_t size,
                              double *knob)
 {

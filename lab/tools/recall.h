@@ -22,7 +22,7 @@ typedef enum bo_recall_size {
     BO_RECALL_ALL = 3       /* every pair is kept: no size */
 } bo_recall_size;
 
-/* A parameter that a kind requires and that training would find: the best of a few values, chosen on other pairs. */
+/* A parameter that a kind requires and that training would find: the best of a few values, chosen on separate pairs. */
 typedef enum bo_recall_knob {
     BO_RECALL_NO_KNOB = 0,
     BO_RECALL_SCALE = 1, /* s of exp(s q·k); for RFA 1 / temperature²; for elu and poly γ */
@@ -49,7 +49,7 @@ const bo_recall_kind *bo_recall_find(const char *name); /* "softmax", "identity"
 /* Zero means the default in every field except noise. */
 typedef struct bo_recall_options {
     size_t tokens;  /* pairs per sequence; 0: 16384 */
-    size_t lanes;   /* sequences, each with its own draw of features; 0: 16 */
+    size_t lanes;   /* sequences, each with a separate draw of features; 0: 16 */
     size_t width;   /* dimension of values, and of keys if the size does not determine it; 0: 64 */
     size_t codes;   /* number of different values; 0: 256 */
     size_t window;  /* number of latest pairs that hybrid keeps; 0: 64 */
@@ -61,18 +61,18 @@ typedef struct bo_recall_options {
 /* Fractions of pairs recalled: the right value was the nearest of all codes. */
 typedef struct bo_recall_result {
     size_t bytes;                       /* size of a state */
-    double knob;                        /* the chosen value; NAN: there is none */
+    double knob;                        /* the chosen value; NAN: the kind has no parameter */
     size_t points;                      /* numbers of tokens 1, 2, 4, …: */
     double by_length[BO_RECALL_POINTS]; /* fraction of all pairs of a sequence of this length */
     /* after `tokens` tokens, the fraction of pairs seen 2^(i−1) to 2^i positions earlier */
     double by_distance[BO_RECALL_POINTS];
     double mean; /* mean of by_length */
-    /* sequence length up to which 90% of the pairs are recalled, interpolated in the logarithm; 0: none */
+    /* sequence length up to which 90% of the pairs are recalled, interpolated in the logarithm; 0: no length */
     double capacity;
 } bo_recall_result;
 
-/* Chooses the parameter on separate pairs, then measures. size: 0 if the kind has none. A size that a kind cannot have
- * is refused with the message of its attention. */
+/* Chooses the parameter on separate pairs, then measures. size: 0 if the kind has no size. An unsupported size is
+ * refused with the message of the attention. */
 bo_status bo_recall_measure(bo_context *context, const bo_recall_kind *kind, size_t size,
                             const bo_recall_options *options, bo_recall_result *out);
 

@@ -7,7 +7,7 @@
 
 /* One pair per token in each of `lanes` sequences. A key is a random direction of length 1, or (`norms`) of a length
  * drawn log-uniformly from 1/2 to 2. Its value is one of `codes` random directions in `width` dimensions. A query is
- * the direction of the key with added noise of length `noise`, rescaled to length 1. Everything follows from the
+ * the direction of the key with added noise of length `noise`, rescaled to length 1. All numbers are derived from the
  * seed. */
 typedef struct bo_recall_pairs {
     uint64_t seed;
@@ -17,7 +17,7 @@ typedef struct bo_recall_pairs {
     float *book; /* codes x width */
 } bo_recall_pairs;
 
-/* creates the book; the other fields are given */
+/* creates the codebook; the caller sets the other fields */
 bo_status bo_recall_pairs_open(bo_context *context, bo_recall_pairs *pairs);
 void bo_recall_pairs_close(bo_recall_pairs *pairs);
 void bo_recall_key(const bo_recall_pairs *pairs, size_t lane, size_t token, float *out);

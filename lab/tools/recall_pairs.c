@@ -1,4 +1,4 @@
-/* Key-value pairs from a counter, so that any of them can be generated again at any time. */
+/* Key-value pairs from a counter, so that every pair can be regenerated at any time. */
 #include "../../src/base/rng.h"
 #include "recall_internal.h"
 #include "../../src/device/cpu/kernels.h"

@@ -1,4 +1,4 @@
-/* Stochastic gradient descent on least squares: many independent runs at once, and exact expectations.
+/* Stochastic gradient descent on least squares: many independent parallel runs, and exact expectations.
  *
  * A step uses b examples with replacement: w - (η/b) Σ (x_i·w - y_i) x_i, the gradient of half the mean square. */
 #ifndef BO_LAB_TOOLS_STOCHASTIC_H

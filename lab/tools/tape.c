@@ -55,7 +55,7 @@ bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed)
     return bo_graph_allocate(tape->context, tape->graph);
 }
 
-/* A linear layer whose weight is the arriving gradient: its own gradient, 1, times this weight is sent back. */
+/* A linear layer whose weight is the arriving gradient: the gradient of its output is 1, and this weight scales it. */
 static bo_value weighted_sum(lab_tape *tape, bo_value output)
 {
     const size_t numbers = bo_graph_rows(tape->graph, output) * bo_graph_columns(tape->graph, output);

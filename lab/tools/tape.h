@@ -1,4 +1,4 @@
-/* A custom graph with its weights: numbers in, numbers and gradients out, weights by name.
+/* A custom graph with its weights: it writes numbers, reads numbers and gradients, and finds weights by name.
  *
  *     lab_tape tape;
  *     lab_tape_open(context, &tape);
@@ -26,12 +26,12 @@ typedef struct lab_tape {
     bo_value output; /* set by lab_tape_plan */
 } lab_tape;
 
-/* The weight that holds the gradient arriving at the output, with as many numbers; ones until written. */
+/* The weight that holds the gradient arriving at the output, with the same number of elements; initially ones. */
 #define LAB_ARRIVING "arriving"
 
 bo_status lab_tape_open(bo_context *context, lab_tape *out);
 void lab_tape_close(lab_tape *tape);
-bo_value lab_tape_leaf(lab_tape *tape, const char *name, size_t rows, size_t columns); /* zeros until written */
+bo_value lab_tape_leaf(lab_tape *tape, const char *name, size_t rows, size_t columns); /* initially zeros */
 /* Allocates memory; the weights of layers are drawn from `seed`. Gradients are those of the loss, a single number. */
 bo_status lab_tape_ready(lab_tape *tape, bo_value loss, uint64_t seed);
 /* The same for the loss Σ arriving ∘ output. */

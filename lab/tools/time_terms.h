@@ -1,4 +1,4 @@
-/* The law of step times of `bochner plan`: linear in a few counts of a model. */
+/* The model of step times used by `bochner plan`: linear in a few counts of a model. */
 #ifndef BO_LAB_TOOLS_TIME_TERMS_H
 #define BO_LAB_TOOLS_TIME_TERMS_H
 
@@ -6,7 +6,7 @@
 #include <bochner/plan.h>
 
 void lab_plan_terms(const bo_plan_counts *counts, double terms[BO_PLAN_TERM_COUNT]);
-/* Costs that are not negative and minimize |A x - y|², of the terms whose bits are set; the others are 0. False: the
+/* Nonnegative costs that minimize |A x - y|², for the terms whose bits are set; other costs are 0. Returns false if the
  * rows do not determine them. */
 bool lab_plan_least_squares(size_t rows, const double (*a)[BO_PLAN_TERM_COUNT], const double *y, unsigned terms,
                             double x[BO_PLAN_TERM_COUNT]);

@@ -115,8 +115,8 @@ static double pairs_of_monomials(const lab_polynomial_desc *desc, size_t s, size
     return monomials(s, n) * monomials(g, n * (n + 1) / 2);
 }
 
-/* The sums of A in degree k, by their degrees in s and G, meet those of B with the last token; and no half has more
- * functions than monomials in its tokens. */
+/* The sums of A in degree k, by their degrees in s and G, are combined with those of B and the last token. Neither half
+ * has more functions than monomials in its tokens. */
 static double part_bound(const lab_polynomial_desc *desc, const degrees *d, size_t part)
 {
     const size_t k = part * d->step, numbers = desc->tokens / 2 * desc->width, all = d->s + 2 * d->g + 1;

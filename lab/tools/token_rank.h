@@ -22,10 +22,10 @@ lab_sums lab_sums_of(const uint32_t *x, size_t tokens, size_t width);
 /* The output from the sums over all tokens and the last token. */
 uint32_t lab_token_output(const lab_polynomial *net, const lab_sums *sums, const uint32_t *last);
 
-/* rank: for the first half of the tokens and the rest. most: no polynomial with these degrees in the sums has a larger
- * rank, because a part of degree k has at most as many terms as there are monomials of its degree on either side; the
- * matrices are larger than this, so the rank is not limited by their size. tokens: at least 2, even. Progress is
- * reported to the callback of the context, which may cancel. */
+/* rank: for the first half of the tokens and the rest. max_rank: no polynomial with these degrees in the sums has a
+ * larger rank, because a part of degree k has at most as many terms as there are monomials of its degree on either
+ * side; the matrices are larger than this, so the rank is not limited by their size. tokens: at least 2, even. Progress
+ * is reported to the context's callback, which may cancel. */
 typedef struct lab_token_ranks {
     size_t rank;
     double max_rank;

@@ -5,7 +5,7 @@
 >>> bochner.attention(q, k, v, kind="favor", causal=True).shape
 (8, 1024, 64)
 
-`bochner.features` has feature maps, `bochner.machines` kernel machines with the interface of scikit-learn,
+`bochner.features` has feature maps, `bochner.machines` kernel machines with the scikit-learn API,
 `bochner.Model` models of text, tables, images, sequences and graphs, and `bochner.torch` modules for PyTorch (imported
 separately). NumPy is the only dependency; other packages are used if they are installed.
 """
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imports `features` and `machines` when they are first used, because they import scikit-learn if it is installed."""
+    """Imports `features` and `machines` on first use, because they import scikit-learn if it is installed."""
     if name in ("features", "machines"):
         import importlib
 

@@ -12,7 +12,7 @@ from ._library import InvalidArgumentError
 
 
 def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """The value as an array of real numbers, without a copy if it has memory of its own."""
+    """The value as an array of real numbers, without a copy if the memory can be shared."""
     if type(value) is not np.ndarray:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             try:
@@ -28,19 +28,19 @@ def as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def refuse_masked(value: Any, name: str) -> None:
-    """Raises an error for a masked array with hidden numbers, which would be read as if they were not hidden."""
+    """Raises an error for a masked array with hidden numbers, because the mask would be ignored."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InvalidArgumentError(f"{name} is a masked array with masked numbers; replace them, for example with .filled(0)")
 
 
 def as_float32(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """The value as a float32 array, in whatever order its memory is."""
+    """The value as a float32 array, in any memory order."""
     array = as_array(value, name)
     return array if array.dtype == np.float32 else array.astype(np.float32)
 
 
 def as_float64(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """The value as a float64 array, in whatever order its memory is."""
+    """The value as a float64 array, in any memory order."""
     array = as_array(value, name)
     return array if array.dtype == np.float64 else array.astype(np.float64)
 
@@ -60,7 +60,7 @@ def as_ids(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def as_bytes(value: Any, name: str) -> bytes:
-    """The bytes of a buffer. bytes() would also take a number, for as many zeros."""
+    """The bytes of a buffer. bytes() would also accept a number n and return n zeros."""
     try:
         return value if isinstance(value, bytes) else memoryview(value).tobytes()
     except TypeError:
@@ -79,8 +79,8 @@ def aligned(size: int) -> np.ndarray[Any, Any]:
     return memory[start : start + size]
 
 
-# Memory of a result that is gone, by size, for the next result of that size. The system fills new memory with zeros, page by
-# page, which would take a tenth of the time of linear attention.
+# Memory of released results, by size, which later results reuse. The system fills new memory with zeros, page by page,
+# which would take a tenth of the time of linear attention.
 _spare: dict[int, np.ndarray[Any, Any]] = {}
 _SIZES, _SMALLEST, _LARGEST = 4, 1 << 16, 64 << 20
 
@@ -97,12 +97,12 @@ class _Memory:
 
     def __del__(self, spare: dict[int, np.ndarray[Any, Any]] = _spare) -> None:
         while len(spare) >= _SIZES and self.memory.size not in spare:
-            with contextlib.suppress(KeyError):  # another thread has taken the last one
+            with contextlib.suppress(KeyError):  # another thread took the last block
                 spare.popitem()
         spare[self.memory.size] = self.memory
 
 
 def new_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """An array for a result, in memory of an earlier one if its size is the same."""
+    """An array for a result. It reuses the memory of an earlier result of the same size."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     return np.asarray(_Memory(shape, dtype, size)) if _SMALLEST <= size <= _LARGEST else np.empty(shape, dtype)

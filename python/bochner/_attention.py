@@ -29,7 +29,8 @@ Array = np.ndarray[Any, Any]
 FEATURE_SETTINGS = names_of(FeatureSettings)
 ATTENTION_SETTINGS = ("causal", *(name for name in names_of(AttentionSettings) if name not in FEATURE_SETTINGS))
 _SETTINGS = FEATURE_SETTINGS + ATTENTION_SETTINGS
-# Inputs besides q, k and v, named as the members of the struct; the second list has one number per token and key head.
+# Inputs in addition to q, k and v, named as the members of the struct; inputs of the second list have one number per
+# token and key head.
 PARAMETERS = names_of(AttentionInputs)
 PER_TOKEN = ("log_gate", "beta")
 _CHECKSUM = 4  # bytes at the end of a saved state
@@ -52,7 +53,7 @@ def attention_kinds() -> list[str]:
 def attention_desc(function: str, kind: str, settings: Mapping[str, Any]) -> Any:
     """The descriptor of a kind with settings of the attention and of its feature map. `function` is named in errors."""
     refuse_unknown(function, settings, _SETTINGS)
-    refuse_zero({name: value for name, value in settings.items() if name != "features"})  # maps may determine their number
+    refuse_zero({name: value for name, value in settings.items() if name != "features"})  # some maps determine the number of features
     desc = c.bo_attention_desc()
     if not isinstance(kind, str) or not lib.bo_attention_preset(text_bytes(kind, "kind"), ctypes.byref(desc)):
         raise InvalidArgumentError(f"{function}: kind {kind!r} is not known; expected one of {', '.join(attention_kinds())}")
@@ -135,10 +136,10 @@ class Attention:
         chosen = {} if device == "cpu" else {"device": device}
         self._arguments = {"kind": kind, "heads": heads, "dim": dim, "causal": causal, "precision": precision, **chosen, **settings}
         self._draw: int | None = 0
-        self._calibration: tuple[Handle, int] | None = None  # what the frequencies were drawn from, and their draw
+        self._calibration: tuple[Handle, int] | None = None  # calibration of the frequencies, and their draw
 
     def _created(self) -> Handle:
-        """A new object of the library with the frequencies of the constructor."""
+        """A new library object with the frequencies of the constructor."""
         if self._desc is None:
             raise InvalidArgumentError("the attention belongs to a model and cannot be changed")
         out = ctypes.c_void_p()
@@ -147,7 +148,7 @@ class Attention:
         return Handle(out.value, lib.bo_attention_destroy)
 
     def _adopt(self, handle: Handle) -> None:
-        """Takes an object of the library, and remembers the sizes that every call needs."""
+        """Adopts a library object, and caches the sizes that every call needs."""
         self._handle = handle
         info = lib.bo_attention_describe(handle).contents
         self._channels = bool(lib.bo_attention_has(ctypes.byref(info), c.BO_TRAIT_CHANNELS))  # one gate per channel of a key
@@ -234,13 +235,13 @@ class Attention:
         call = Call(self, q, k, v, parameters, double=False)
         out = c.bo_attention_accuracy()
         with long_context() as ctx:
-            call.call.out.data = None  # that of a forward pass is measured
+            call.call.out.data = None  # a forward pass is measured
             lib.bo_attention_measure(ctx, self._handle, ctypes.byref(call.call), whole(queries, "queries"), ctypes.byref(out))
         return AttentionAccuracy(read_struct(out))
 
     def redraw(self, draw: int) -> None:
-        """Replace the frequencies by another draw. Draw 0 is that of the constructor. Earlier states are refused."""
-        handle, draw = self._created(), whole(draw, "draw", bits=64)  # other threads may use the object of before
+        """Replace the frequencies by another draw. Draw 0 is the draw of the constructor. Earlier states are refused."""
+        handle, draw = self._created(), whole(draw, "draw", bits=64)  # other threads may use the previous object
         with context() as ctx:
             if self._calibration is not None:
                 statistics, first = self._calibration
@@ -250,10 +251,10 @@ class Attention:
         self._draw = draw if self._calibration is None else None
 
     def calibrate(self, q: Any, k: Any, *, draw: int = 0, **parameters: Unpack[AttentionInputs]) -> dict[str, Any]:
-        """Draw the frequencies from a distribution that suits the data, for kinds with a proposal or optimal sampling.
+        """Draw the frequencies from a distribution adapted to the data, for kinds with a proposal or optimal sampling.
 
-        Use data other than the sequences that the attention will process, or outputs are not causal. Returns the expected
-        accuracy; see bo_calibration_report in attention.h.
+        Use separate data, not the sequences that the attention will process; otherwise outputs are not causal. Returns
+        the expected accuracy; see bo_calibration_report in attention.h.
         """
         call = Call(self, q, k, np.zeros((*np.shape(k)[:-1], self._value_dim), np.float32), parameters, double=False)
         pointer, draw, handle = ctypes.c_void_p(), whole(draw, "draw", bits=64), self._created()
@@ -349,7 +350,7 @@ class Call:
         return array
 
     def forward(self, states: Any = None) -> None:
-        """Computes `out`, with states before and after the tokens if there are any."""
+        """Computes `out`, with optional states before and after the tokens."""
         self.call.initial = self.call.final = None if states is None else ctypes.addressof(states)
         device = "cpu" if self.double else self.attention._device
         with long_context(device=device) if self.out.size > _LONG_WORK else context(device=device) as ctx:
@@ -362,14 +363,14 @@ class Call:
 
 
 def _check_input(name: str) -> None:
-    """Refuses what is not an input of a call."""
+    """Refuses names that are not inputs of a call."""
     if name not in PARAMETERS:
         refuse_unknown("attention", [name], PARAMETERS + _SETTINGS)
         raise TypeError(f"attention: {name!r} is a setting of the attention: pass it to Attention(...)")
 
 
 def set_input(call: Any, name: str, at: int | None) -> None:
-    """Sets the address of an input of a call: that of an array with one row per token, or a parameter."""
+    """Sets the address of an input of a call: an array with one row per token, or a parameter."""
     if name in PER_TOKEN:
         getattr(call, name).data = at
     else:
@@ -385,7 +386,8 @@ def parameter_shape(attention: Attention, name: str) -> tuple[int, ...]:
 
 
 def _is_tokens_first(*arrays: Array) -> bool:
-    """Whether all arrays are views of memory in the order (batch, tokens, heads, columns), and not of the other order."""
+    """Whether all arrays are views of memory in the order (batch, tokens, heads, columns), and not in the order (batch,
+    heads, tokens, columns)."""
     for array in arrays:
         if array.flags.c_contiguous or not array.transpose(0, 2, 1, 3).flags.c_contiguous:
             return False
@@ -403,7 +405,7 @@ class State:
     Parameters
     ----------
     attention : Attention or str
-        The attention that the state belongs to. A kind with the settings of :class:`Attention` creates one.
+        The attention of the state. A kind with the settings of :class:`Attention` creates one.
     sequences : int
         Number of sequences (default: 1).
 
@@ -549,7 +551,7 @@ class State:
 
 @functools.lru_cache(maxsize=64)
 def _cached(precision: int, items: tuple[tuple[str, Any], ...]) -> Attention:
-    """An attention with the given settings. `precision` is the default one at this time."""
+    """An attention with these settings. `precision` is the current default."""
     return Attention(**dict(items))
 
 
@@ -586,7 +588,7 @@ def attention(
 
     Notes
     -----
-    The attention object of the last settings is kept, so that features are drawn once.
+    The attention object of the last settings is cached, so that features are drawn once.
 
     Examples
     --------

@@ -21,7 +21,7 @@ _FILES = ("chat_template.jinja", "tokenizer_config.json", "special_tokens_map.js
 
 
 def open_template(core: Core, text: str | None) -> Handle:
-    """The chat template of a model, from the files that it was loaded with. `text` takes the place of its template."""
+    """The chat template of a model, from the files that it was loaded with. `text` replaces its template."""
     out = ctypes.c_void_p()
     with tempfile.TemporaryDirectory() as directory, core.reading() as ctx:
         for name in _FILES:
@@ -34,7 +34,7 @@ def open_template(core: Core, text: str | None) -> Handle:
 
 
 def encode(core: Core, template: Handle, messages: Sequence[Message], variables: Mapping[str, Any], parse_special: bool) -> Array:
-    """The tokens of the conversation, up to the start of the answer."""
+    """The tokens of the conversation, up to the start of the reply."""
     values = json.dumps({**variables, "messages": list(messages)})
     options = c.bo_chat_options(add_generation_prompt=True, variables=values.encode(), parse_special=bool(parse_special))
     tokenizer = core.require_tokenizer()
@@ -44,7 +44,7 @@ def encode(core: Core, template: Handle, messages: Sequence[Message], variables:
 
 
 def end_token(core: Core, template: Handle) -> frozenset[int]:
-    """The token that ends an answer, besides those that end a text."""
+    """The token that ends a reply, in addition to those that end a text."""
     text = lib.bo_chat_template_token(template, b"eos_token")
     token = core.require_tokenizer().find(text.decode()) if text else None
     return frozenset() if token is None else frozenset((token,))

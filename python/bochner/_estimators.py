@@ -1,7 +1,6 @@
-"""What estimators share: the base classes of scikit-learn if it is installed, checks of targets and weights, progress.
+"""Shared by estimators: the base classes of scikit-learn if it is installed, checks of targets and weights, progress.
 
-scikit-learn is optional. Without it, estimators have parameters, a text form and scores of their own; everything else
-is the same.
+scikit-learn is optional. Without it, this module provides parameters, repr() and scores; everything else is the same.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ if not TYPE_CHECKING:
 
 
 class Estimator(BaseEstimator):
-    """An estimator whose fitted part is the attribute `_fitted`."""
+    """An estimator that stores its fitted part in the attribute `_fitted`."""
 
     n_features_in_: int
 
@@ -103,7 +102,7 @@ class Estimator(BaseEstimator):
             )
 
     def _check_columns(self, names: list[str] | None, count: int, reset: bool) -> None:
-        """Notes the columns at a fit, and compares with them afterwards."""
+        """Records the columns at a fit, and compares later rows with them."""
         if reset:
             self.n_features_in_ = count
             self.__dict__.pop("feature_names_in_", None)
@@ -126,7 +125,7 @@ class Estimator(BaseEstimator):
 
 
 def _difference(known: list[str], found: list[str]) -> str:
-    """What is wrong with the names of columns, in the words of scikit-learn."""
+    """The error message about names of columns, with the text of scikit-learn."""
     message = "The feature names should match those that were passed during fit.\n"
     unseen, absent = sorted(set(found) - set(known)), sorted(set(known) - set(found))
     for title, names in (
@@ -146,7 +145,7 @@ def settings_of(estimator: Any, *without: str) -> dict[str, Any]:
 
 
 def seed_of(random_state: Any) -> int:
-    """The seed of a random_state: an int, a generator of NumPy, or None for 0."""
+    """The seed of a random_state: an int, a NumPy Generator, or None for 0."""
     if random_state is None:
         return 0
     if isinstance(random_state, np.random.RandomState):
@@ -156,7 +155,7 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, (int, np.integer)) and 0 <= int(random_state) < 2**64:
         return int(random_state)
     raise ValueError(
-        f"random_state is {random_state!r}; expected an integer of at least 0, a generator of NumPy, or None"
+        f"random_state is {random_state!r}; expected an integer of at least 0, a NumPy Generator, or None"
     )
 
 

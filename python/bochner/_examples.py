@@ -1,6 +1,7 @@
-"""Examples of models of the task predict: rows, targets and edges of callers, as the library reads them from files.
+"""Examples of models of the task predict: rows, targets and edges from the caller, in the form in which the library
+reads files.
 
-Arrays become the contents of .npy files in memory and frames those of CSV files, so that a model has the columns and
+Arrays become .npy files in memory, and DataFrames become CSV files, so that a model has the columns and
 the classes of its data, whether the package or a command reads the next rows.
 """
 
@@ -37,11 +38,11 @@ def part_number(name: str) -> int:
     return int(getattr(c, f"BO_SPLIT_{name.upper()}"))
 
 
-# ---- what a model needs ---------------------------------------------------------------------------------------------
+# ---- needs of a model -----------------------------------------------------------------------------------------------
 
 
 class Needs:
-    """What a model needs of its examples, and its columns and classes, if it was made from examples.
+    """The requirements of a model on its examples, and its columns and classes, if it was created from examples.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class Needs:
         The classes of a model; None: numbers are predicted, or the model does not exist yet.
     """
 
-    impute = c.BO_IMPUTE_NONE  # of a model that does not know columns and classes
+    impute = c.BO_IMPUTE_NONE  # for a model without columns and classes
 
     def __init__(
         self, shape: dict[str, Any], targets: bool, labels: bool, facts: Any = None, handle: Handle | None = None
@@ -73,7 +74,7 @@ class Needs:
 
     @property
     def named(self) -> bool:
-        """Whether the model knows columns and classes."""
+        """Whether the model has columns and classes."""
         return self.facts is not None and bool(self.facts.schema)
 
     @property
@@ -83,7 +84,7 @@ class Needs:
         if not self.named:
             return np.arange(self.facts.classes)
         info = lib.bo_schema_describe(self.facts.schema).contents
-        if info.classes < self.facts.classes:  # a file that was edited
+        if info.classes < self.facts.classes:  # the file was edited
             return np.arange(self.facts.classes)
         names = ctypes.cast(info.class_names, ctypes.POINTER(ctypes.c_char_p))
         return labels_of([name.decode() for name in names[: self.facts.classes]])
@@ -131,14 +132,14 @@ def _targets(y: Any, needs: Needs, rows: int) -> bytes:
         return _npy(labels.astype(np.float64) if labels.dtype.kind == "f" else labels.astype(np.int64))
     label_texts = [str(label) for label in labels]
     header = "label"
-    while header in label_texts:  # the first line is a header because no class has its name
+    while header in label_texts:  # the first line is recognized as a header because no class has its name
         header += "_"
     lines = [item.replace('"', '""') for item in (header, *label_texts)]
     return "".join(f'"{line}"\n' for line in lines).encode("utf-8", "surrogateescape")
 
 
 def _numbers_of_classes(y: Any, needs: Needs, rows: int) -> Array:
-    """Targets of a model that does not know the names of its classes, which are numbers from 0."""
+    """Targets of a model without class names: classes are numbers from 0."""
     if not needs.labels:
         return as_targets("fit", y, rows)
     labels = as_labels("fit", y, rows)
@@ -155,7 +156,7 @@ def _numbers_of_classes(y: Any, needs: Needs, rows: int) -> Array:
 
 @contextlib.contextmanager
 def _file(contents: bytes | None, name: str) -> Iterator[bytes | None]:
-    """The path of a temporary file, for what the library reads from files only. Messages have the argument's name."""
+    """The path of a temporary file, for data that the library reads only from files. Messages show the argument's name."""
     if contents is None:
         yield None
         return
@@ -197,7 +198,7 @@ def open_examples(
     ctx: Context, needs: Needs, x: Any, y: Any = None, *, edges: Any = None, undirected: bool = False,
     self_loops: bool = False, split: Any = None, valid: float = 0.0, seed: int = 0,
 ) -> Handle:  # fmt: skip
-    """Examples of arrays or frames. They have the parts of `split`, or are split at random if `valid` is above 0."""
+    """Examples from arrays or DataFrames. They have the parts of `split`, or are split randomly if `valid` is above 0."""
     table = read_table(_flat(x, needs.shape), missing=True)
     if split is not None and needs.facts is not None and not needs.named:
         raise InvalidArgumentError("split: the model was described without examples; describe it with x and y")
@@ -224,12 +225,12 @@ def open_examples(
 
 
 def _contents(table: Table, needs: Needs) -> tuple[bytes, dict[str, Any]]:
-    """A table as the contents of a file, and what the library has to know about its columns."""
+    """A table as the contents of a file, and the settings of its columns."""
     if table.frame is not None:
         unused = [] if needs.facts is not None else index_columns(table)
         settings = {} if needs.named else {"impute": needs.impute, **csv_columns(table, unused)}
         return csv_text(table.frame, csv_names(table)), {"format": c.BO_FORMAT_CSV, **settings}
-    columns = ",".join(map(str, range(table.columns))).encode()  # none is left out
+    columns = ",".join(map(str, range(table.columns))).encode()  # no column is left out
     settings = {} if needs.named else {"impute": needs.impute, "keep": columns, "categorical": b"none"}
     return _npy(table.numbers), {"format": c.BO_FORMAT_NPY, **settings}
 
@@ -246,7 +247,7 @@ def _fill_data(data: Any, contents: bytes, labels: bytes | None, settings: dict[
 
 
 def _with_targets(ctx: Context, loaded: Handle, y: Array, needs: Needs, valid: float, seed: int) -> Handle:
-    """Examples with the rows and the edges of others, and with targets whose classes are numbers."""
+    """A copy of examples with numeric classes as targets."""
     rows = c.bo_examples.from_address(loaded._as_parameter_ or 0)
     y = np.require(y.reshape(len(y), -1), np.float64, ["C", "A"])
     arrays = c.bo_examples_arrays(

@@ -1,7 +1,7 @@
 """The link to libbochner: loading, contexts, errors and objects.
 
-A context of the library serves one thread at a time and computes on one device. A call takes an idle one and puts it back,
-so that threads never share one. Up to eight idle contexts are kept for each device:
+A context of the library serves one thread at a time and computes on one device. A call leases an idle context and
+returns it, so that threads never share a context. Up to eight idle contexts are kept for each device:
 
     with context() as c:
         lib.bo_features_apply(c, ...)
@@ -38,7 +38,7 @@ log.addHandler(logging.NullHandler())
 
 
 class BochnerError(Exception):
-    """An error that the library reported. The message is that of the library."""
+    """An error reported by the library, with the library's message."""
 
 
 class InvalidArgumentError(BochnerError, ValueError):
@@ -66,7 +66,7 @@ class UnsupportedError(BochnerError, ValueError):
 
 
 class NumericError(BochnerError, ArithmeticError, ValueError):
-    """No solution, no convergence, or a number that is not finite."""
+    """No solution, no convergence, or a NaN or infinity."""
 
 
 class CanceledError(BochnerError):
@@ -86,7 +86,7 @@ _ERRORS: dict[int, type[BochnerError]] = {
 
 
 def _check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
-    """Raises the exception of a status. A callback that raised an exception has left it in the context."""
+    """Raises the exception of a status. If a callback raised an exception, the context stores it, and it is raised again."""
     if status == c.BO_OK:
         return status
     message = lib.bo_status_string(status).decode()
@@ -111,7 +111,7 @@ def renamed(found: str, name: str) -> Iterator[None]:
 
 
 class _Library:
-    """The functions of libbochner, each declared when it is first used."""
+    """The functions of libbochner, declared on first use."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -131,7 +131,7 @@ class _Library:
 
 
 def _library_path() -> str:
-    """The library in the package, or another build that BOCHNER_LIBRARY names, such as one with sanitizers."""
+    """The library in the package, or another build, such as one with sanitizers, at the path in BOCHNER_LIBRARY."""
     path = os.environ.get("BOCHNER_LIBRARY") or os.path.abspath(pathlib.Path(__file__).parent / "libbochner.so")
     if not os.path.isabs(path):
         raise ImportError(f"BOCHNER_LIBRARY must be an absolute path, found {path}")
@@ -160,7 +160,7 @@ class Context:
         if watched:
             desc.progress = _progress
             desc.user = id(self)
-            _watched[id(self)] = self  # as long as the context lives
+            _watched[id(self)] = self  # for the lifetime of the context
         address = ctypes.c_void_p()
         lib.bo_context_create(ctypes.byref(desc), ctypes.byref(address))
         self._as_parameter_: int | None = address.value
@@ -172,7 +172,7 @@ class Context:
                 raise
 
     def destroy(self) -> None:
-        """Destroys the context and its threads. Nothing may use it."""
+        """Destroys the context and its threads. It must not be in use."""
         _watched.pop(id(self), None)
         lib.bo_context_destroy(self)
         self._as_parameter_ = None
@@ -217,13 +217,13 @@ def _pass_progress(user: int, what: bytes, done: float, total: float) -> bool:
 _log, _progress = c.bo_log_fn(_pass_message), c.bo_progress_fn(_pass_progress)
 _Key = tuple[int, int, bool, str]
 _idle: dict[_Key, list[Context]] = {}
-_MAX_IDLE = 8  # more contexts are destroyed after use, with their threads
+_MAX_IDLE = 8  # contexts beyond this number are destroyed after use, with their threads
 _threads = 0
 _precision = c.BO_PRECISION_FLOAT32
 
 
 class _Lease:
-    """Takes an idle context, or creates one, and puts it back."""
+    """Leases an idle context, or a new one, and returns it afterwards."""
 
     __slots__ = ("key", "ctx")
 
@@ -246,7 +246,7 @@ class _Lease:
 
 
 def context(precision: int | None = None, device: str = "cpu") -> _Lease:
-    """A context for a short call. `precision` (default: that of set_precision) matters when an object is created."""
+    """A context for a short call. `precision` (default: that of set_precision) is used when an object is created."""
     return _Lease((_threads, _precision if precision is None else precision, False, device))
 
 
@@ -257,8 +257,8 @@ def long_context(
     """A context for a call that takes seconds: it reports progress, and Ctrl-C stops it.
 
     Python runs the handler of a signal only between instructions of the main thread. During the call these are the
-    instructions of the progress callback, where an exception would be lost; a handler that only sets a flag takes the
-    place of Python's own.
+    instructions of the progress callback, where an exception would be lost. A handler that only sets a flag replaces
+    Python's handler.
     """
     with _Lease((_threads, _precision if precision is None else precision, True, device)) as ctx:
         ctx.error, ctx.progress, ctx.interrupted = None, progress, False
@@ -290,7 +290,7 @@ _PATIENCE = 10.0  # seconds
 
 
 def _at_exit() -> None:
-    """Stops long calls of daemon threads: their callbacks would call an interpreter that is gone."""
+    """Stops long calls of daemon threads: their callbacks would call a finalized interpreter."""
     global _ending
     _ending = True
     limit = time.monotonic() + _PATIENCE
@@ -302,12 +302,12 @@ atexit.register(_at_exit)
 
 
 def continues(returned: Any) -> bool:
-    """Whether the answer of a callback lets the operation continue: None, or anything true."""
+    """Whether the return value of a callback continues the operation: None, or any true value."""
     return returned is None or bool(returned)
 
 
 def guarded(context: Context, function: Callable[..., Any], fallback: Any) -> Callable[..., Any]:
-    """A callback that keeps its exception for the end of the call and returns `fallback`, which cancels."""
+    """A callback that stores its exception until the end of the call and returns `fallback`, which cancels."""
 
     def call(*arguments: Any) -> Any:
         try:
@@ -333,7 +333,7 @@ def set_threads(threads: int) -> None:
     for key in [key for key in list(_idle) if key[0] != _threads]:
         unused = _idle.pop(key, [])
         with contextlib.suppress(IndexError):
-            while True:  # another thread may take one meanwhile
+            while True:  # another thread may lease one meanwhile
                 unused.pop().destroy()
 
 
@@ -395,7 +395,7 @@ def _names(which: int) -> list[str]:
 
 
 def text_bytes(text: str, name: str) -> bytes:
-    """A text as the library takes it, which ends at a NUL."""
+    """A text as a C string for the library."""
     if not isinstance(text, str):
         raise InvalidArgumentError(f"{name}: expected text, found {text!r}")
     data = text.encode("utf-8", "surrogateescape")
@@ -405,7 +405,7 @@ def text_bytes(text: str, name: str) -> bytes:
 
 
 def whole(value: Any, name: str, bits: int = 62) -> int:
-    """A whole number that is not negative, for an argument of a function."""
+    """A nonnegative integer argument of a function."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -416,7 +416,7 @@ def whole(value: Any, name: str, bits: int = 62) -> int:
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
-    """A path as the library takes it."""
+    """A path as a C string for the library."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"expected a path, found {type(path).__name__}")
     name = os.fsencode(path)
@@ -441,7 +441,7 @@ def file_sink(path: str | os.PathLike[str]) -> c.bo_sink:
 
 
 def saved_bytes(save: Callable[[Any], Any]) -> bytes:
-    """The bytes that a function writes to the sink that it is given."""
+    """The bytes that a function writes to its sink argument."""
     out, size = ctypes.c_void_p(), ctypes.c_size_t()
     save(ctypes.byref(c.bo_sink(bytes=ctypes.addressof(out), size=ctypes.addressof(size))))
     return copy_and_free(out, size)
@@ -451,11 +451,11 @@ def saved_bytes(save: Callable[[Any], Any]) -> bytes:
 
 
 class Handle:
-    """Owns an object of the library and destroys it when nothing refers to the handle any more.
+    """Owns a library object and destroys it when nothing refers to the handle any more.
 
-    It can be passed where a function takes the object. A thread that runs a call refers to the handle, so that an object
-    never disappears under a call. `keep_alive` are things that must outlive the object. Objects that live until the end of the
-    process are not destroyed, because other threads may still use them.
+    It can be passed to functions in place of the object. A thread that runs a call refers to the handle, so that an
+    object is never destroyed during a call. `keep_alive` are objects that must outlive this object. Objects that exist
+    until the end of the process are not destroyed, because other threads may still use them.
     """
 
     __slots__ = ("__weakref__", "_as_parameter_", "_finalize")
@@ -477,7 +477,7 @@ def _destroy(destroy: Callable[[int], Any], address: int, keep_alive: tuple[Any,
 
 
 def copy_and_free(address: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
-    """Copies memory that the library allocated, and releases it."""
+    """Copies memory that the library allocated, and frees it."""
     try:
         return copied_bytes(address.value, size.value)
     finally:
@@ -485,7 +485,7 @@ def copy_and_free(address: ctypes.c_void_p, size: ctypes.c_size_t) -> bytes:
 
 
 def copied_bytes(address: int | None, size: int) -> bytes:
-    """A copy of memory. ctypes.string_at() takes an int as the size."""
+    """A copy of memory. ctypes.string_at() limits the size to a C int."""
     return bytes((ctypes.c_char * size).from_address(address)) if address and size else b""
 
 
@@ -493,26 +493,27 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def free_after_fork(lock: Any) -> None:
-    """Makes an object with the method `_at_fork_reinit` free in a process that was forked."""
+    """Unlocks an object with the method `_at_fork_reinit` in a forked process."""
     _locks.add(lock)
 
 
 def new_lock() -> Any:
-    """A lock of an object that one thread at a time may use, for `alone`. It is free in a process that was forked."""
+    """A lock for an object that only one thread at a time may use, for `alone`. It is unlocked in a forked process."""
     lock = threading.RLock()
     free_after_fork(lock)
     return lock
 
 
 def alone(lock: Any) -> Any:
-    """The lock, to be entered. A thread that has it is in a signal handler or a callback, and would wait for itself."""
+    """The lock as a context manager. If the thread already has it, the thread is in a signal handler or a callback and
+    would deadlock."""
     if lock._is_owned():
         raise BochnerError("a signal handler or a callback cannot use the object that its caller uses")
     return lock
 
 
 def _after_fork() -> None:
-    """A forked process has none of the threads of its contexts, and locks of other threads stay locked."""
+    """A forked process has no threads of its contexts, and locks of other threads stay locked."""
     _idle.clear()
     _running.clear()
     for lock in list(_locks):

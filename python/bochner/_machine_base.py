@@ -1,4 +1,4 @@
-"""What kernel machines for numbers and for classes share: fits, streams, reports, importances and files."""
+"""Shared by kernel machines for numbers and for classes: fits, streams, reports, importances and files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .features import KernelError
 Array = np.ndarray[Any, Any]
 Self = TypeVar("Self", bound="KernelMachine")
 
-# Parameters of the estimators that are settings of the feature map.
+# Parameters of the estimators that configure the feature map.
 _FEATURES = (
     "features", "gamma", "function", "draw", "sampling", "alpha", "degree", "depth", "activation", "weight_variance",
     "bias_variance", "candidates", "leverage_lambda",
@@ -63,15 +63,15 @@ _IMPORTANCE_ROWS, _IMPORTANCE_WORK = 500, 100_000  # rows, and rows times column
 class FitReport(Report):
     """The settings and the results of a fit: kernel, gamma, regularization, solver, seconds, validation errors, ...
 
-    Members are those of bo_fit_report in machines.h, with `lambda` as `regularization`. Members that do not apply are left
-    out. `kernel_error` is a :class:`bochner.features.KernelError`, if the kernel is estimated by features.
+    Members are those of bo_fit_report in machines.h, with `lambda` as `regularization`. Members that do not apply are
+    omitted. `kernel_error` is a :class:`bochner.features.KernelError`, if features estimate the kernel.
     """
 
     _title = "Fit of a kernel machine"
 
 
 class Stream:
-    """A fit in progress. It is solved when the machine is first needed after rows were added."""
+    """A fit in progress. It is solved when the machine is first used after rows were added."""
 
     def __init__(self, fitting: Handle | None, machine: Saved | None = None, device: str = "cpu") -> None:
         self._fitting, self._machine, self._device, self._lock = fitting, machine, device, new_lock()
@@ -92,7 +92,7 @@ class Stream:
                 raise
 
     def machine(self) -> Saved:
-        """The machine that is fitted to all rows so far."""
+        """The machine fitted to all rows so far."""
         with alone(self._lock):
             if self._machine is None:
                 out = ctypes.c_void_p()
@@ -106,12 +106,12 @@ class Stream:
 
 
 def _can_repeat(weights: Array) -> bool:
-    """Whether rows can be repeated in place of weights: whole numbers with a sum that is not too large."""
+    """Whether weights can be replaced by repeated rows: integers with a sum that is not too large."""
     return bool((weights == np.floor(weights)).all() and weights.sum() <= 4 * len(weights) + 100_000)
 
 
 class KernelMachine(Estimator):
-    """What regression and classification share."""
+    """Shared by regression and classification."""
 
     kernel: str
     fit_intercept: bool
@@ -132,7 +132,7 @@ class KernelMachine(Estimator):
         Parameters
         ----------
         X : array_like, sparse matrix or frame, (rows, columns)
-            Inputs. NaN is a missing value. Frames of pandas and polars may have columns of text, categories, truth values
+            Inputs. NaN is a missing value. pandas and polars DataFrames may have columns of text, categories, booleans
             and dates.
         y : array_like
             Numbers, (rows,) or (rows, targets); or classes, (rows,).
@@ -144,7 +144,7 @@ class KernelMachine(Estimator):
         KernelRegressor or KernelClassifier
             The estimator.
         """
-        self.__dict__.pop("_fitted", None)  # a fit that fails leaves no machine for other columns
+        self.__dict__.pop("_fitted", None)  # a failed fit must not leave a machine with other columns
         table = read_table(X, missing=True)
         targets = self._targets(y, table.rows)
         self._check_columns(table.names, table.columns, reset=True)
@@ -195,7 +195,7 @@ class KernelMachine(Estimator):
         """Refuses targets that cannot be fitted."""
 
     def _encode_first(self, table: Table, targets: Array, weights: Array | None) -> tuple[Any, Array, Array | None]:
-        """The rows of a fit, encoded. Rows of weight 0 are left out before anything is computed from them."""
+        """The rows of a fit, encoded. Rows of weight 0 are removed first."""
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             table, targets, weights = table.take(kept), targets[kept], weights[kept]
@@ -216,7 +216,7 @@ class KernelMachine(Estimator):
         return x, targets, weights
 
     def _samples(self, x: Any, targets: Array, weights: Array | None) -> tuple[Any, list[Any]]:
-        """The struct of the library for rows to fit, and the arrays that it points to."""
+        """The library struct of rows to fit, and the arrays that it points to."""
         y = np.require(targets, np.float64, ["C", "A"])
         keep_alive: list[Any] = [x, y, weights]
         samples = c.bo_samples(rows=x.shape[0], dim=x.shape[1], targets=y.size // len(y), y=address(y))

@@ -1,4 +1,4 @@
-"""What the parts of a model share: the object of the library, its tokenizer, and who may use it at a time."""
+"""Shared by the parts of a model: the library object, its tokenizer, and its readers-writer lock."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ._tokenizer import Tokenizer
 
 
 class Gate:
-    """Lets any number of threads read a model, or one thread change it. That thread may also read, in a callback.
+    """A readers-writer lock: any number of threads read a model, or one thread changes it. That thread may also read,
+    in a callback.
 
-    A short change is waited for. A long one, which has a name, may take hours: other threads get an error. A thread that
-    reads again and again lets a change go first.
+    Readers wait for a short change. A long change, which has a name, may take hours: other threads get an error. A
+    thread that reads repeatedly yields to a waiting change.
     """
 
-    _PATIENCE = 0.1  # seconds for which a reader lets changes go first: they may wait for another reader
+    _PATIENCE = 0.1  # seconds for which a reader yields to waiting changes, which may wait for another reader
 
     def __init__(self) -> None:
         self._at_fork_reinit()
@@ -30,7 +31,7 @@ class Gate:
         self._free = threading.Condition()
         self._readers: dict[int, int] = {}
         self._writer: int | None = None
-        self._waiting = 0  # changes that wait
+        self._waiting = 0  # waiting changes
         self._work = ""
 
     def _wait(self) -> None:
@@ -80,7 +81,7 @@ class Gate:
 
 
 class Core:
-    """A model of the library. Objects that use the model refer to this, so that it outlives them."""
+    """A library model. Objects that use the model refer to this object, so that it outlives them."""
 
     __slots__ = ("gate", "handle", "precision", "tokenizer")
 
@@ -112,7 +113,7 @@ class Core:
 
     def require_tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
-            raise InvalidArgumentError("the model has no tokenizer, which is needed to read text; give token ids")
+            raise InvalidArgumentError("the model has no tokenizer, which is required to read text; pass token ids")
         return self.tokenizer
 
     def ends(self) -> frozenset[int]:
@@ -122,7 +123,7 @@ class Core:
 
 
 def network_facts(handle: Handle) -> Any:
-    """What network.h describes of a model of the task predict."""
+    """The facts in network.h about a model of the task predict."""
     return c.bo_network_facts.from_address(lib.bo_model_report(handle).contents.network)
 
 

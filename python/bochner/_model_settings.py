@@ -1,4 +1,4 @@
-"""The settings of a new model, and those of a model that exists."""
+"""The settings of a new model, and the settings of an existing model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._settings import fill, flag, refuse_unknown
 from .typing import AttentionKind, AttentionOfKind
 
 Kind = Union[AttentionKind, AttentionOfKind]
-"""A kind of attention: its name, or a mapping with "kind" and settings of bochner.Attention."""
+"""An attention kind: its name, or a mapping with "kind" and settings of bochner.Attention."""
 
 # Members of bo_model_desc and bo_block whose values are names, with the function that finds the number.
 _NAMED = {
@@ -40,7 +40,7 @@ _MODEL = _member_names(c.bo_model_desc, *_LISTS, "labels")
 _BLOCK = _member_names(c.bo_block, *_CHOICES, *_ATTENTIONS, *_STRUCTS, "custom_mlp", "layers")
 _SCALING = [name for name, *_ in c.bo_rope_scaling._fields_]
 _ROPE = {"kind": c.BO_ENUM_ROPE_SCALING_KIND}
-# Settings of attention that neither the model nor its blocks have themselves.
+# Settings of attention that are not settings of the model or its blocks.
 _FILLED_IN = ("key_heads", "value_dim", "causal")  # in the attention of a model
 _OF_ATTENTION = [name for name in ATTENTION_SETTINGS + FEATURE_SETTINGS
                  if name not in (*_MODEL, *_BLOCK, *_FILLED_IN)]  # fmt: skip
@@ -61,7 +61,7 @@ def kind_desc(kind: str | Mapping[str, Any], settings: Mapping[str, Any] | None 
 
 
 def layer_list(layers: str | Iterable[int]) -> bytes:
-    """Numbers of layers as the library takes them: "0,5-7"."""
+    """Layer numbers in the form of the library: "0,5-7"."""
     if isinstance(layers, str):
         return text_bytes(layers, "layers")
     try:
@@ -79,12 +79,12 @@ def _mapping(value: Any, name: str, allowed: Iterable[str]) -> Mapping[str, Any]
 
 
 def _chosen(settings: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """The settings with these names that are given. None means the default."""
+    """The settings with these names that are not None, which means the default."""
     return {name: settings[name] for name in names if settings.get(name) is not None}
 
 
 def _attention(shared: Mapping[str, Any], overrides: Mapping[str, Any]) -> Any:
-    """The attention of a block, with settings that belong to all blocks and to this one."""
+    """The attention of a block, from the settings of all blocks and of this block."""
     kind = overrides.get("attention")
     common = {name: value for name, value in shared.items() if name not in overrides}
     if kind is not None:
@@ -93,10 +93,10 @@ def _attention(shared: Mapping[str, Any], overrides: Mapping[str, Any]) -> Any:
 
 
 def _block(shared: Mapping[str, Any], overrides: Mapping[str, Any]) -> Any:
-    """A block with settings that belong to all blocks and to this one, which come first."""
+    """A block, from the settings of all blocks and of this block, which take precedence."""
     block, merged = c.bo_block(), {**shared, **overrides}
     if overrides.get("layers") is not None and overrides.get("mlp") is None:
-        merged.pop("mlp", None)  # that of all blocks, which these layers replace
+        merged.pop("mlp", None)  # the mlp of all blocks, which these layers replace
     arguments = _chosen(merged, BLOCK_SETTINGS)
     if arguments.get("mlp") == "layers":  # as in the settings of a model with lists of layers, which imply it
         del arguments["mlp"]
@@ -106,7 +106,7 @@ def _block(shared: Mapping[str, Any], overrides: Mapping[str, Any]) -> Any:
     block.attention = _attention(shared, overrides)
     for name in _chosen(arguments, _ATTENTIONS[1:]):
         desc = kind_desc(arguments[name])
-        desc.heads = block.heads  # marks it as given, also if it is softmax attention
+        desc.heads = block.heads  # marks it as present, also for softmax attention
         setattr(block, name, desc)
     if "mlp_features" in arguments:
         fill(block.mlp_features, _mapping(arguments["mlp_features"], "mlp_features", FEATURE_SETTINGS))
@@ -135,7 +135,7 @@ def model_desc(preset: str | None, attention: Any, settings: dict[str, Any]) -> 
         raise InvalidArgumentError(f"preset: {preset!r} is not known; expected one of {known}")
     fill(desc, _chosen(settings, _MODEL), named=_NAMED)
     if settings.get("labels") is not None:
-        desc.names, count = label_array(settings["labels"])  # which must live as long as the descriptor
+        desc.names, count = label_array(settings["labels"])  # which must outlive the descriptor
         if desc.classes not in (0, count):
             raise InvalidArgumentError(f"labels: expected {desc.classes} names, one per class, found {count}")
         desc.labels, desc.classes = ctypes.addressof(desc.names), count
@@ -155,7 +155,7 @@ def model_desc(preset: str | None, attention: Any, settings: dict[str, Any]) -> 
 
 
 def label_array(labels: Any) -> tuple[Any, int]:
-    """Names of classes as the library takes them."""
+    """Class names as C strings for the library."""
     if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
         raise InvalidArgumentError(f"labels: expected a list of the names of classes, found {labels!r}")
     names = [text_bytes(str(label), "labels") for label in labels]
@@ -182,7 +182,7 @@ _NAMES = ("kernel", "function", "draw", "sampling", "gate", "proposal")  # of at
 
 
 def _read_part(part: Any, names: Iterable[str], default: Any) -> dict[str, Any]:
-    """The members of a struct that differ from those of another one, and are not 0, which means the default."""
+    """The members of a struct that differ from a default struct, and are not 0, which means the default."""
     found: dict[str, Any] = {}
     for name in names:
         value = getattr(part, name)
@@ -230,7 +230,7 @@ def _kind(name: str, settings: dict[str, Any]) -> str | dict[str, Any]:
 
 
 def _read_block(block: Any, desc: Any) -> dict[str, Any]:
-    """The settings of a block with names, as Model.create takes them."""
+    """The settings of a block by name, as for Model.create."""
     values: dict[str, Any] = {name: _value(block, name) for name in _BLOCK}
     for name in _CHOICES:
         values[name] = {c.BO_CHOICE_YES: True, c.BO_CHOICE_NO: False}.get(getattr(block, name))
@@ -286,7 +286,7 @@ def read_layers(desc: Any) -> list[dict[str, Any]]:
 
 
 def read_model_desc(desc: Any) -> dict[str, Any]:
-    """The settings of a model with names, as Model.create takes them. Those that all blocks share are members, too."""
+    """The settings of a model by name, as for Model.create. Settings that all blocks share are also members."""
     blocks = _read_list(desc, "blocks", "block")
     first, rest = blocks[0], blocks[1:]
     shared = {name: value for name, value in first.items() if name in _OF_ALL

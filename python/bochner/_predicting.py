@@ -87,7 +87,7 @@ def _description(description: Description) -> tuple[bytes, bytes]:
 
 
 def _input_of(text: bytes) -> dict[str, Any]:
-    """The input of a description; the library reports what is wrong with it."""
+    """The input of a description; the library reports its errors."""
     try:
         found = json.loads(text)["input"]
     except (ValueError, KeyError, TypeError):
@@ -105,7 +105,7 @@ def network_config(core: Core) -> dict[str, Any]:
 
 
 class Predictor:
-    """What models have that predict classes, numbers or translations."""
+    """Methods of models that predict classes, numbers or translations."""
 
     _core: Core | None
     _shape: dict[str, Any] | None = None  # the input of the description
@@ -150,7 +150,7 @@ class Predictor:
 
     @property
     def _reading_text(self) -> Core:
-        """The model, which must be one of text."""
+        """The model, which must be a text model."""
         core = self._open
         if core.desc.task == _PREDICT:
             raise UnsupportedError(
@@ -165,7 +165,7 @@ class Predictor:
 
     @property
     def classes(self) -> Array | None:
-        """The classes that the model predicts: strings, integers or numbers. None: it has none."""
+        """The classes that the model predicts: strings, integers or numbers. None: the model has no classes."""
         core = self._open
         if core.desc.task in _LABELED:
             return _texts.classes_of(core)
@@ -204,7 +204,7 @@ class Predictor:
         ----------
         x : array_like, frame or list of str
             For the task predict, rows of numbers: (rows, columns), (rows, height, width, channels) or
-            (rows, length, channels); or a frame of pandas or polars, which is read as its CSV file would be. For the
+            (rows, length, channels); or a pandas or polars DataFrame, which is read like its CSV file. For the
             tasks classify and translate, texts; for match, pairs of texts.
         y : array_like or list of str, optional
             Classes, (rows,); numbers, (rows,) or (rows, targets); or translations. None: the model reconstructs its
@@ -218,18 +218,18 @@ class Predictor:
         learning_rate, optimizer, schedule, directory, callback, progress : optional
             As in :meth:`train`.
         validation : float or tuple, optional
-            Fraction of the rows that is held out, chosen by `seed` (default: 0.1), or other rows as a tuple (x, y).
+            Fraction of the rows that is held out, chosen by `seed` (default: 0.1), or separate rows as a tuple (x, y).
             None: no evaluation.
         edges : array_like, optional
             For a graph, numbers of rows in two columns: a node sees the nodes that have an edge to it.
         undirected, self_loops : bool
             Add the reverse of every edge; add an edge from every node to itself (default: False).
         split : array_like of str, optional
-            The part of each row, in the place of a random fraction: "train", "valid", "test" or "none".
+            The part of each row, instead of a random fraction: "train", "valid", "test" or "none".
         seed : int
             Seed of the split, of batches and of dropout.
         **settings
-            pack and smoothing for texts; others as in :meth:`train`. :class:`bochner.typing.FitSettings` lists all.
+            pack and smoothing for texts; further settings as in :meth:`train`. :class:`bochner.typing.FitSettings` lists all.
 
         Returns
         -------
@@ -348,7 +348,7 @@ class Predictor:
         texts : list of str
             The sources.
         beam : int, optional
-            Number of hypotheses that are kept (default: 1, greedy).
+            Number of hypotheses (default: 1, greedy).
         penalty : float, optional
             Exponent of the length penalty of a beam (default: 1).
         max_tokens : int, optional
@@ -380,7 +380,7 @@ class Predictor:
         beam: dict[str, Any],
         tokenize: bool,
     ) -> Evaluation:
-        """The evaluation of a model that is no language model."""
+        """The evaluation of a model that is not a language model."""
         if core.desc.task != _PREDICT:
             _refuse({**graph, "split": split}, f"a model of the task {self.task}")
             if y is None:

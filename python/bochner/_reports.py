@@ -9,7 +9,7 @@ from typing import Any
 
 
 def shown(value: Any) -> str:
-    """A value as a person reads it."""
+    """A value as human-readable text."""
     if isinstance(value, float):
         return "unknown" if math.isnan(value) else f"{value:.4g}"
     if isinstance(value, int) and not isinstance(value, bool):

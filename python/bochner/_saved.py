@@ -11,10 +11,10 @@ _KINDS = ("features", "machine", "schema")
 
 
 class Saved(Handle):
-    """A feature map, a kernel machine or a schema. It cannot be changed, so that copies share it.
+    """A feature map, a kernel machine or a schema. It is immutable, so copies share it.
 
-    A machine from a file has the schema of the file, which is pickled with it: without a schema, the library takes rows as
-    they are in a table, but estimators subtract the origins of columns themselves.
+    A machine from a file has the schema of the file, which is pickled with it: without a schema, the library reads rows
+    without preprocessing, and estimators subtract the origins of columns.
     """
 
     __slots__ = ("kind", "schema")
@@ -62,13 +62,13 @@ def _load(kind: str, contents: bytes, *extra: Any) -> int | None:
 
 
 def write_file(path: Any, contents: bytes) -> None:
-    """Writes a file; a reader sees the old contents or the new ones, never a part."""
+    """Writes a file atomically: a reader sees either the old or the new contents."""
     with context() as ctx:
         lib.bo_file_save(ctx, path_bytes(path), contents, len(contents))
 
 
 def read_file(path: Any) -> bytes:
-    """Reads a whole file."""
+    """Reads a file."""
     try:
         with open(path, "rb") as file:
             return file.read()

@@ -18,12 +18,12 @@ from ._library import (
     Context, Handle, InvalidArgumentError, NumericError, alone, bytes_source, file_sink, file_source, lib, new_lock,
     saved_bytes, whole,
 )  # fmt: skip
-from ._settings import Unpack, checks_names, fill, flag
+from ._settings import Unpack, checks_names, fill, flag, warn_renamed
 from ._tokenizer import Array, Path
 from .typing import GenerationSettings
 
 _PIECE = 4096  # tokens per call, so that Ctrl-C stops the reading of a long text
-_WINDOW = 64  # tokens that a repetition penalty applies to
+_WINDOW = 64  # number of tokens that a repetition penalty applies to
 MAX_TOKENS = 256
 
 
@@ -31,7 +31,7 @@ class Session:
     """A sequence of tokens that a language model reads with a state, from :meth:`Model.session`.
 
     The state of attention with features does not grow with the number of tokens. Threads may share a session; each call
-    is complete before the next one starts. A session keeps its model alive, also after :meth:`Model.close`.
+    finishes before the next call starts. A session keeps its model alive, even after :meth:`Model.close`.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Session:
     def generate(self, prompt: Any = None, **options: Unpack[GenerationSettings]) -> Generation:
         """Read a prompt, if there is one, and continue the sequence. Options are those of :meth:`Model.generate`.
 
-        The session reads the tokens that were generated, so that later calls continue after them, as one long call would.
+        The session reads the tokens that were generated, so that later calls continue after them, as in one long call.
         """
         return Generation(self, prompt, keeps=True, **options)
 
@@ -152,9 +152,15 @@ class Session:
         return int(lib.bo_session_tokens(self._open()))
 
     @property
-    def room(self) -> int:
+    def remaining(self) -> int:
         """Number of tokens that can still be read."""
         return int(lib.bo_session_remaining(self._open()))
+
+    @property
+    def room(self) -> int:
+        """Former name of :attr:`remaining`, which will be removed in the next version."""
+        warn_renamed("Session.room", "Session.remaining")
+        return self.remaining
 
     @property
     def nbytes(self) -> int:
@@ -176,7 +182,7 @@ class Session:
             lib.bo_session_save(ctx, handle, ctypes.byref(file_sink(path)))
 
     def load(self, path: Path) -> None:
-        """Load a state. That of another model or of other weights is refused."""
+        """Load a state. A state of another model or of other weights is refused."""
         with self._use() as (ctx, handle):
             lib.bo_session_load(ctx, handle, ctypes.byref(file_source(path)))
             self._recent.clear()
@@ -187,7 +193,7 @@ class Session:
             return saved_bytes(lambda sink: lib.bo_session_save(ctx, handle, sink))
 
     def restore(self, data: bytes | bytearray | memoryview) -> None:
-        """Load a state from :meth:`tobytes`. That of another model or of other weights is refused."""
+        """Load a state from :meth:`tobytes`. A state of another model or of other weights is refused."""
         data = as_bytes(data, "data")
         with self._use() as (ctx, handle):
             lib.bo_session_load(ctx, handle, ctypes.byref(bytes_source(data)))
@@ -206,7 +212,7 @@ class Session:
         return self.fork()
 
     def close(self) -> None:
-        """Release the session, at the end of calls that run in other threads."""
+        """Release the session after running calls in other threads end."""
         self._handle = None
 
     def __enter__(self) -> Session:
@@ -226,7 +232,7 @@ def _read_rows(ctx: Context, handle: Handle, ids: Array, **results: Any) -> None
 
 
 class _TextStream:
-    """Text that is complete: no part of a character, and no beginning of a stop word, is shown before its end."""
+    """Complete text: a partial character or a partial stop word is not shown until it is complete."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = stops
@@ -252,17 +258,17 @@ def _partial_stop(text: str, stop: str) -> int:
 
 
 class Generation(Iterator[str]):
-    """A text that a model is writing: an iterator over its pieces, from :meth:`Model.generate`.
+    """A text during generation: an iterator over its pieces, from :meth:`Model.generate`.
 
     Attributes
     ----------
     ids : list of int
-        The tokens chosen so far. An end token is included here, and is not part of the text.
+        The tokens chosen so far. An end token is included here, but it is not part of the text.
     prompt_tokens : int
         Number of tokens of the prompt.
     finish_reason : str or None
-        None while the text is not complete; then "length", "end" (an end token), "stop" (a stop word) or "context" (no
-        room for more tokens).
+        None while the text is not complete; then "length", "end" (an end token), "stop" (a stop word) or "context" (the
+        context is full).
     """
 
     def __init__(
@@ -282,7 +288,7 @@ class Generation(Iterator[str]):
         self._tokenizer = core.tokenizer
         self._ends = frozenset() if flag("ignore_end", ignore_end) else core.ends() | ends
         random = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-        _sampler(core, greedy, random, repetition_penalty, seed)  # refuses wrong settings before the prompt is read
+        _sampler(core, greedy, random, repetition_penalty, seed)  # refuses invalid settings before the prompt is read
         self._logits = np.empty(core.vocab, np.float32)
         with session._use() as (ctx, handle):
             ids = prompt_ids(core, prompt, starts=lib.bo_session_tokens(handle) == 0)
@@ -314,7 +320,7 @@ class Generation(Iterator[str]):
         return self
 
     def text(self) -> str:
-        """Generate the rest, and return the whole text."""
+        """Generate the rest, and return the entire text."""
         return "".join(self.run()._shown)
 
     def __repr__(self) -> str:
@@ -330,7 +336,7 @@ class Generation(Iterator[str]):
                 return ""
             self._read_logits(ctx, handle)
             if np.isnan(self._logits.max(initial=0)):
-                raise NumericError("the logits are not finite; the weights of the model are too large, or not finite")
+                raise NumericError("the logits contain NaN or infinity; the weights of the model are too large, or contain NaN or infinity")
             token = lib.bo_sampler_next(self._sampler, address(self._logits), self._logits.size)
             self.ids.append(token)
             if token in self._ends:
@@ -350,8 +356,8 @@ class Generation(Iterator[str]):
 
 
 def prompt_ids(core: Core, prompt: Any, starts: bool) -> Array:
-    """The tokens of a prompt. A text that starts a sequence has the special tokens of the tokenizer's template; an empty
-    one begins with them, with the token that ends a text, or with a line end."""
+    """The tokens of a prompt. A text that starts a sequence has the special tokens of the tokenizer's template; an
+    empty prompt starts with them, with the token that ends a text, or with a line end."""
     if prompt is not None and not isinstance(prompt, (str, bytes)):
         ids = as_ids(prompt, "prompt")
         if ids.size or not starts:
@@ -385,12 +391,12 @@ def _stops(stop: str | Sequence[str]) -> list[str]:
 
 
 def count(value: Any, name: str) -> int:
-    """A number of things, at least 0."""
+    """A count, at least 0."""
     return whole(value, name)
 
 
 def session_for(core: Core, prompt: Any, max_tokens: int) -> tuple[Session, Array]:
-    """A session with room for a prompt and what follows it, and the tokens of the prompt."""
+    """A session with the capacity for a prompt and its continuation, and the tokens of the prompt."""
     ids = prompt_ids(core, prompt, starts=True)
     return Session(core, capacity=max(ids.size + count(max_tokens, "max_tokens"), 1)), ids
 

@@ -8,6 +8,7 @@ import functools
 import inspect
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Optional, ParamSpec, TypeVar
 
@@ -75,7 +76,7 @@ def fill(
 
 
 def _fitting(struct: Any, member: str, value: Any) -> Any:
-    """The value as a whole number in the range of the member, if this is one of whole numbers."""
+    """The value as an integer in the range of the member, if the member is an integer."""
     kind = next(kind for name, kind, *_ in struct._fields_ if name == member)
     if kind is ctypes.c_bool:
         return truth(value)
@@ -89,13 +90,13 @@ def _fitting(struct: Any, member: str, value: Any) -> Any:
 
 
 def truth(value: Any) -> bool:
-    """True or False. Texts such as "no" are refused, which Python takes for true."""
+    """True or False. Strings such as "no" are refused, because they are true in Python."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
         return bool(value)
     raise TypeError("expected True or False")
 
 
-# Settings of which the library takes 0 for the default.
+# Settings for which 0 means the default in the library.
 _POSITIVE = ("features", "gamma", "regularization", "alpha", "degree", "depth", "weight_variance", "scale", "pair_norm")
 
 
@@ -129,9 +130,28 @@ def names_of(settings: Any) -> tuple[str, ...]:
     return tuple(settings.__annotations__)
 
 
+# Former names of arguments, which are accepted for one version.
+_FORMER_NAMES = {"folder": "directory", "least": "min_frequency"}
+
+
+def warn_renamed(former: str, name: str, level: int = 3) -> None:
+    """Warns the caller of a public function that a name was renamed."""
+    warnings.warn(f"{former} was renamed to {name}; the former name will be removed in the next version", DeprecationWarning, level)
+
+
+def _rename_former(function: str, arguments: dict[str, Any], known: Collection[str]) -> None:
+    """Replaces former names of arguments by their current names, with a DeprecationWarning."""
+    for former, name in _FORMER_NAMES.items():
+        if former in arguments and former not in known and name in known:
+            if name in arguments:
+                raise TypeError(f"{function}: found {name!r} and its former name {former!r}; pass {name!r} only")
+            warn_renamed(f"{function}: the argument {former!r}", repr(name), 4)
+            arguments[name] = arguments.pop(former)
+
+
 def checks_names(settings: Any = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: keyword arguments that are neither parameters nor in the TypedDict `settings` raise TypeError with a
-    suggestion, before anything is done."""
+    suggestion, before the function runs. Former names are accepted with a DeprecationWarning."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         parameters = inspect.signature(function).parameters.values()
@@ -142,6 +162,7 @@ def checks_names(settings: Any = None) -> Callable[[Callable[P, R]], Callable[P,
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if kwargs:
+                _rename_former(owner, kwargs, known)
                 refuse_unknown(owner, kwargs, known)
             return function(*args, **kwargs)
 
@@ -151,7 +172,7 @@ def checks_names(settings: Any = None) -> Callable[[Callable[P, R]], Callable[P,
 
 
 def read_struct(struct: Any) -> dict[str, Any]:
-    """The members of a struct that the library filled in, without reserved words and pointers."""
+    """The members of a struct that the library filled in, without reserved members and pointers."""
     values = {}
     for name, kind, *_ in struct._fields_:
         if name != "reserved" and kind is not ctypes.c_void_p:

@@ -1,9 +1,9 @@
-"""Rows that callers pass in: arrays, sparse matrices and frames of pandas or polars, and their encoding as numbers.
+"""Rows that callers pass in: arrays, sparse matrices and pandas or polars DataFrames, and their encoding as numbers.
 
-A frame with text, categories, truth values or dates is read by the library as the same CSV file would be
-(bo_column_use in data.h): categories become one input per value, or target codes if there are more than 32 values;
-dates become year, day of the year, weekday and hour. A missing number becomes the mean of its column, and a column
-with missing values at the fit has one more input, which is 1 where the value is missing.
+The library reads a DataFrame with text, categories, booleans or dates like the same CSV file (bo_column_use in data.h):
+categories become one input per value, or target codes if there are more than 32 values; dates become year, day of the
+year, weekday and hour. A missing number becomes the mean of its column, and a column with missing values at the fit has
+one more input, which is 1 where the value is missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Table:
-    """Rows as the caller gave them: `frame`, if they are one; `numbers` (an array or sparse rows), if all columns are."""
+    """Rows from the caller: `frame` for a DataFrame; `numbers` (an array or sparse rows) if all columns are numeric."""
 
     __slots__ = ("columns", "frame", "names", "numbers", "rows")
 
@@ -140,7 +140,7 @@ def _refuse_infinite(array: Array, missing: bool) -> None:
 
 def _sparse(X: Any) -> Any:
     """Compressed sparse rows of float32 or float64, with ascending columns and no number twice."""
-    if hasattr(X, "check_format"):  # indices out of range would make SciPy itself read and write any memory
+    if hasattr(X, "check_format"):  # with indices out of range, SciPy would read and write arbitrary memory
         X.check_format(full_check=True)
     rows = X.tocsr()
     if rows.dtype.kind not in "fiub":
@@ -155,7 +155,7 @@ def _sparse(X: Any) -> Any:
 
 
 def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
-    """The struct of the library for compressed sparse rows, and the arrays that it points to."""
+    """The library struct for compressed sparse rows, and the arrays that it points to."""
     keep = [
         np.require(array, kind, ["C", "A"])
         for array, kind in ((rows.indptr, np.uint64), (rows.indices, np.uint32), (rows.data, np.float32))
@@ -165,7 +165,7 @@ def sparse_rows(rows: Any) -> tuple[Any, list[Array]]:
 
 
 def inputs_of(rows: Any) -> tuple[Any, list[Any]]:
-    """The struct of the library for rows, an array of float32 or sparse rows, and what it points to."""
+    """The library struct for rows, a float32 array or sparse rows, and the arrays that it points to."""
     if hasattr(rows, "tocsr"):
         struct, keep = sparse_rows(rows)
         return c.bo_inputs(sparse=ctypes.pointer(struct)), [struct, *keep]
@@ -224,11 +224,12 @@ def _refuse_lists(frame: Any) -> None:
 
 
 _INDEX = re.compile(r"index|level_0|unnamed:.*|", re.IGNORECASE)
-_FEW_ROWS, _MAX_PER_ROW = 20, 100  # integers in the range of an index of few rows, as in the library
+_FEW_ROWS, _MAX_PER_ROW = 20, 100  # integer range of an index of few rows, as in the library
 
 
 def index_columns(table: Table) -> list[int]:
-    """The columns that are indices of frames: named index, level_0, Unnamed: 0 or not at all, with different integers from 0."""
+    """The columns that are DataFrame indices: named index, level_0, Unnamed: 0 or not at all, with different integers
+    from 0."""
     found = []
     for at, name in enumerate(table.names or []):
         if not _INDEX.fullmatch(name):
@@ -251,7 +252,7 @@ def index_columns(table: Table) -> list[int]:
 
 
 def warn(message: str) -> None:
-    """Warns where the package is called from."""
+    """Warns at the location of the package call."""
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_globals["__name__"].startswith("bochner."):
         level, frame = level + 1, frame.f_back
@@ -259,7 +260,7 @@ def warn(message: str) -> None:
 
 
 def with_index(table: Table, known: list[str], encoding: Any) -> Table:
-    """A table with the columns of the fit. One that was left out may be absent; an index may have another of its names."""
+    """A table with the columns of the fit. A column that was left out may be absent; an index may have another index name."""
     names = table.names
     if names is None or names == known:
         return table
@@ -301,7 +302,7 @@ def csv_names(table: Table) -> list[str]:
 
 
 def csv_columns(table: Table, unused: list[int]) -> dict[str, Any]:
-    """What bo_data_desc says about the columns of such a file: those that are inputs, and those that are categories."""
+    """The column settings of bo_data_desc for such a file: the inputs, and the categories."""
     numbered = [str(at + 1) for at, dtype in enumerate(table.frame.dtypes) if _is_numbered_category(dtype)]
     return {
         "drop": b"0", "keep": ",".join(str(at + 1) for at in range(table.columns) if at not in unused).encode(),
@@ -310,7 +311,8 @@ def csv_columns(table: Table, unused: list[int]) -> dict[str, Any]:
 
 
 def csv_text(frame: Any, names: list[str]) -> bytes:
-    """A frame as CSV. The first column is always 0: it makes the first line a header, and is not used."""
+    """A DataFrame as CSV. The first column is always 0: the first line is then recognized as a header. The column is
+    not used."""
     guard = _GUARD + "_" * max(len(name) for name in names)
     if hasattr(frame, "iloc"):
         frame = frame.set_axis(names, axis=1)
@@ -330,7 +332,7 @@ def _csv_of_numbers(numbers: Array, names: list[str]) -> bytes:
 
 
 def _is_numbered_category(dtype: Any) -> bool:
-    """A category of pandas whose values are numbers or texts of numbers, which would be read as such."""
+    """A category of pandas whose values are numbers or texts of numbers, which would be read as numbers."""
     categories: Any = getattr(dtype, "categories", None)
     if not hasattr(categories, "dtype"):
         return False
@@ -351,7 +353,7 @@ def _may_be_number(text: str) -> bool:
 
 
 def origins(numbers: Any) -> Array:
-    """The origins of columns of numbers, whose zeros do not count. Columns of sparse rows that are mostly zeros have none."""
+    """The origins of numeric columns; zeros are ignored. Mostly zero columns of sparse rows have no origin."""
     out = np.zeros(numbers.shape[1])
     if hasattr(numbers, "tocsr"):
         present = np.bincount(numbers.indices, minlength=len(out))
@@ -361,7 +363,7 @@ def origins(numbers: Any) -> Array:
             values = columns.data[columns.indptr[at] : columns.indptr[at + 1]].astype(np.float64)
             lib.bo_origins_choose(len(values), 1, address(values), 1, out.ctypes.data + 8 * int(column))
         return out
-    width = max(1, (1 << 20) // max(1, len(numbers)))  # columns at a time
+    width = max(1, (1 << 20) // max(1, len(numbers)))  # columns per block
     for first in range(0, len(out), width):
         block = np.require(numbers[:, first : first + width], np.float64, ["C", "A"])
         lib.bo_origins_choose(len(block), block.shape[1], address(block), block.shape[1], out.ctypes.data + 8 * first)
@@ -369,7 +371,7 @@ def origins(numbers: Any) -> Array:
 
 
 def shifted(numbers: Any, origin: Any) -> Any:
-    """The differences from the origins as float32; the numbers themselves if there is none."""
+    """The differences from the origins as float32; the numbers unchanged without origins."""
     if not np.any(origin):
         return numbers
     return _shift_sparse(numbers, origin) if hasattr(numbers, "tocsr") else _shift(numbers, origin)
@@ -392,13 +394,13 @@ def _shift_sparse(rows: Any, origin: Any) -> Any:
     return _sparse((rows - type(rows)(full, shape=rows.shape)).astype(np.float32))
 
 
-_NUMBERED = "row numbers"  # as the library calls it
+_NUMBERED = "row numbers"  # the name in the library
 
 
 class Numbers:
-    """The encoding of columns of numbers: missing values are replaced, with one more input for columns that have some.
+    """The encoding of numeric columns: missing values are replaced, with one more input for columns with missing values.
 
-    Numbers far from 0 become differences from the origin of their column, which float32 holds.
+    Numbers far from 0 become differences from the origin of their column, which float32 can represent.
     """
 
     origin: Any = 0.0
@@ -465,7 +467,7 @@ class Numbers:
 
 
 class Texts:
-    """The encoding of a frame with columns that are not numbers, by a schema of the library."""
+    """The encoding of a DataFrame with nonnumeric columns, by a schema of the library."""
 
     def __init__(self, schema: Saved, names: list[str]) -> None:
         self.schema, self.names = schema, names
@@ -583,7 +585,7 @@ def read_schema(schema: Saved) -> tuple[Any, list[str] | None, int, list[str]]:
 def labels_of(strings: list[str]) -> Array:
     """Classes from their text in a file: integers, numbers or strings.
 
-    Only texts that numbers are written as are numbers: Infinity, nan, 1e5 and 007 are strings.
+    Only the standard text form of a number is a number: Infinity, nan, 1e5 and 007 are strings.
     """
     written: list[tuple[Any, list[Any]]] = [(np.int64, [str]), (np.float64, [repr, "{:.15g}".format])]
     for kind, forms in written:
@@ -600,10 +602,11 @@ def labels_of(strings: list[str]) -> Array:
 
 
 def merge_rows(x: Any, y: Array, weights: Array | None) -> tuple[Any, Array, Array | None]:
-    """Rows of positive weight in an order that depends on their contents only, equal ones as one row with their weight.
+    """Rows of positive weight in an order that depends on their contents only, with equal rows merged into one row with
+    their total weight.
 
-    A row of weight 2 is then the same as two equal rows, to the last bit, and the order of the rows does not matter. That
-    order is by a hash, so that it is as good as random. The weights are None if all are 1.
+    A row of weight 2 is then the same as two equal rows, to the last bit, and the order of the rows does not matter.
+    The order is that of a hash, and therefore pseudorandom. The weights are None if all are 1.
     """
     if weights is not None and not weights.all():
         kept = np.flatnonzero(weights)

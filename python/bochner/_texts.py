@@ -29,7 +29,7 @@ def classes_of(core: Core) -> Array:
 
 
 def _column(values: Any, name: str, what: str = "text") -> list[str]:
-    """Texts, without the characters that end lines and columns."""
+    """Texts, which must not contain the characters that end lines and columns."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise InvalidArgumentError(f"{name}: expected a list of {what}s, found {values!r}")
     for at, text in enumerate(values):
@@ -76,7 +76,7 @@ def open_texts(
     desc.skip, desc.take, desc.seed = skip, take, seed
     if labeled and not core.facts.state_bytes:
         desc.longest = core.desc.context
-    with renamed("standard input", "texts"):  # as which the library reads lines in memory
+    with renamed("standard input", "texts"):  # the library's name for lines in memory
         lib.bo_texts_open(ctx, ctypes.byref(desc), ctypes.byref(out))
     return Handle(out.value, lib.bo_texts_close, core.handle)
 

@@ -32,7 +32,7 @@ lib.bo_tokenizer_piece.restype = ctypes.c_void_p  # a piece may contain NUL
 
 @contextlib.contextmanager
 def ids_buffer() -> Iterator[c.bo_ids]:
-    """A list of ids for a call of the library to fill."""
+    """A list of ids that a library call fills."""
     ids = c.bo_ids()
     try:
         yield ids
@@ -81,7 +81,7 @@ class Tokenizer:
     @checks_names()
     def train(
         cls, data: str | bytes | Path | Sequence[Path], vocab: int, *, special: Sequence[str] | None = None,
-        pattern: str | None = None, least: int | None = None,
+        pattern: str | None = None, min_frequency: int | None = None,
     ) -> Tokenizer:  # fmt: skip
         """Learn a byte-level byte-pair encoding.
 
@@ -95,11 +95,11 @@ class Tokenizer:
             Texts that are always one token (default: "``<|endoftext|>``").
         pattern : str, optional
             Regular expression; pairs are merged only inside its matches (default: that of GPT-2).
-        least : int, optional
+        min_frequency : int, optional
             Minimum number of occurrences of a pair that is merged (default: 2).
         """
         desc, out = c.bo_tokenizer_desc(), ctypes.c_void_p()
-        fill(desc, {"vocab": vocab, "least": least}, {"vocab": "vocab", "least": "min_count"})
+        fill(desc, {"vocab": vocab, "min_frequency": min_frequency}, {"vocab": "vocab", "min_frequency": "min_count"})
         fill(desc, {"pattern": None if pattern is None else text_bytes(pattern, "pattern")})
         if special is not None:
             tokens = _strings([text_bytes(token, "special") for token in ([special] if isinstance(special, str) else special)])
@@ -175,11 +175,11 @@ class Tokenizer:
         return _id_or_none(lib.bo_tokenizer_find(self._handle, text_bytes(token, "token")))
 
     def is_special(self, token: int) -> bool:
-        """Tell whether an id is a special token, which is usually not shown."""
+        """Return whether an id is a special token, which is not shown by default."""
         return whole(token, "token") < self.vocab and bool(lib.bo_tokenizer_is_special(self._handle, token))
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes of one id inside a text; empty if there is no such id."""
+        """Return the bytes of one id inside a text; empty if the id is invalid."""
         token, size = operator.index(token), ctypes.c_size_t()
         if not 0 <= token < self.vocab:
             return b""
@@ -247,7 +247,7 @@ def _paths(data: Any) -> list[bytes] | None:
 
 @contextlib.contextmanager
 def _files(data: Any) -> Iterator[list[bytes]]:
-    """The files of `data`: those that it names, or a temporary one with its text."""
+    """The files of `data`: the files that it names, or a temporary file with its text."""
     paths = _paths(data)
     if paths is not None:
         yield paths

@@ -75,7 +75,7 @@ class TrainingReport(Report):
 class History(Report):
     """The result of a run, with all reports.
 
-    The items are those of the last report, and `canceled`: whether a callback stopped the run.
+    The items are those of the last report, and `canceled`, which is true if a callback stopped the run.
 
     Attributes
     ----------
@@ -117,8 +117,8 @@ class History(Report):
 class LinearizationReport(Report):
     """The result of a linearization.
 
-    The items are the perplexities of `teacher` and `student` on the held-out text, the share of positions where both find
-    the same token most likely (`agreement`), and the `divergence` of their distributions in nats.
+    The items are the perplexities of `teacher` and `student` on the held-out text, the share of positions where both
+    models rank the same token first (`agreement`), and the `divergence` of their distributions in nats.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ class ExampleRun:
 
 
 def share_of(validation: Any) -> float:
-    """A fraction of the data that is held out."""
+    """The held-out fraction of the data."""
     share = 0.0 if validation is None else validation
     if isinstance(share, bool) or not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
         raise InvalidArgumentError(f"validation: expected a fraction in [0, 1) or a tuple (x, y), found {validation!r}")
@@ -265,14 +265,14 @@ def share_of(validation: Any) -> float:
 
 
 def _set_length(desc: Any, epochs: float | None, rows: int, graph: bool) -> None:
-    """Converts epochs to steps, if epochs or no length at all was given."""
+    """Converts epochs to steps, also if no length is set."""
     desc.batch = desc.batch or (1 if graph else _BATCH)
     if epochs is None:
         if desc.steps or desc.minutes or desc.resume:
             return
         epochs = _GRAPH_EPOCHS if graph else _EPOCHS
     elif desc.steps or desc.minutes:
-        raise InvalidArgumentError("epochs: give one of epochs, steps and minutes")
+        raise InvalidArgumentError("epochs: pass one of epochs, steps and minutes")
     if isinstance(epochs, bool) or not isinstance(epochs, numbers.Real) or not 0 < epochs < math.inf:
         raise InvalidArgumentError(f"epochs: expected a number above 0, found {epochs!r}")
     desc.steps = max(1, math.ceil(epochs * rows / desc.batch))
@@ -304,7 +304,8 @@ def _trainer_desc(settings: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _trained(ctx: Context, core: Core, lora: Any, desc: Any, text: Handle) -> Iterator[Handle]:
-    """The model to train: the model itself, or a copy with adapters, whose merged weights the model gets at the end."""
+    """The model to train: the model itself, or a copy with adapters, whose merged weights are copied to the model at
+    the end."""
     if lora is None:
         yield core.handle
         return
@@ -361,7 +362,7 @@ def _report(report: Any, **more: Any) -> TrainingReport:
 
 
 def _values(report: Any) -> dict[str, Any]:
-    """The members of a report, with the learning rate under the name of the setting."""
+    """The members of a report, with the learning rate renamed to its setting."""
     return {"learning_rate" if name == "rate" else name: value for name, value in read_struct(report).items()}
 
 
@@ -406,14 +407,14 @@ def _head_dims(core: Core, with_windows: bool) -> tuple[int, int]:
         block.head_dim for block in blocks
         if block.mixer == c.BO_MIXER_ATTENTION and block.attention.kind == c.BO_ATTENTION_SOFTMAX
         and (with_windows or not block.attention.window)
-    ] or [core.desc.block.head_dim]  # none is replaced: the library refuses it  # fmt: skip
+    ] or [core.desc.block.head_dim]  # no layer is replaced: the library refuses it  # fmt: skip
     return min(dims), max(dims)
 
 
 def _linear_attention(
     core: Core, kind: Any, features: int | None, window: int | None, gate: str | None, keeps: bool
 ) -> Any:
-    """The attention of bochner linearize: with a window, features become the past of hybrid attention."""
+    """The attention of bochner linearize: with a window, features become the linear part of hybrid attention."""
     desc = kind_desc(kind, {"gate": gate} if gate is not None else None)
     head_dim, widest = _head_dims(core, keeps)
 
@@ -445,7 +446,7 @@ def _linear_attention(
         default = 256 if lib.bo_features_has(ctypes.byref(desc.features), c.BO_FEATURES_TRAIT_LENGTH) else 0
         fill(desc.features, {"features": features or desc.features.features or default})
     elif features:
-        raise InvalidArgumentError(f"features: {kind!r} has none; leave them out")
+        raise InvalidArgumentError(f"features: {kind!r} has no features; omit the argument")
     if gate is None and desc.gate == c.BO_GATE_NONE and has(c.BO_TRAIT_FEATURES):
         if lib.bo_attention_may(desc.kind, c.BO_TRAIT_GATE_DECAY):
             desc.gate = c.BO_GATE_DECAY

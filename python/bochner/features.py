@@ -66,7 +66,7 @@ def kernels() -> list[str]:
 
 
 def functions() -> list[str]:
-    """Return the names of the functions that give features. Each kernel has one or several of them.
+    """Return the names of the feature functions. Each kernel has one or several functions.
 
     >>> from bochner import features
     >>> features.functions()[:3]
@@ -98,8 +98,8 @@ def samplings() -> list[str]:
 class KernelError(Report):
     """The error of a feature map, from :func:`kernel_error`.
 
-    `error_rms` is the root mean square of φ(x)·φ(y) - k(x, y) over the pairs, `predicted_rms` what the variance formula
-    predicts for independent draws, `ratio` their quotient, `kernel_rms` the root mean square of the kernel, and
+    `error_rms` is the root mean square of φ(x)·φ(y) - k(x, y) over the pairs, `predicted_rms` the prediction of the
+    variance formula for independent draws, `ratio` their quotient, `kernel_rms` the root mean square of the kernel, and
     `features_for_1pct` the number of features at which the predicted error is 1% of it. NaN: unknown.
     """
 
@@ -114,9 +114,9 @@ class RandomFeatures(TransformerMixin, Estimator):
     kernel : str
         A name of :func:`kernels` (default: "rbf").
     features : int, optional
-        Number of features (default: 512, or what the map determines, if it is exact).
+        Number of features (default: 512, or the number of features of an exact map).
     gamma : float or "scale", optional
-        γ of the kernel; a larger one makes it more local (default: 1; nngp and ntk: 1 / columns). "scale" is
+        γ of the kernel; a larger value is more local (default: 1; nngp and ntk: 1 / columns). "scale" is
         1 / (columns · variance of X), as in scikit-learn.
     function : str, optional
         A name of :func:`functions` (default: the first that fits the kernel). "landmarks" is the Nyström method on rows
@@ -137,10 +137,10 @@ class RandomFeatures(TransformerMixin, Estimator):
     pair_norm : float, optional
         Function "oprf": mean of ``|x + y|²`` over pairs (default: that of X).
     candidates : int, optional
-        Number of frequencies that sampling chooses from (default: 8 times the number kept).
+        Number of frequencies that sampling chooses from (default: 8 times the number of selected frequencies).
     leverage_lambda : float, optional
         λ of the leverage scores (default: 0.001 · rows).
-    random_state : int or generator of NumPy, optional
+    random_state : int or NumPy Generator, optional
         Seed of the frequencies (default: 0).
     device : str
         Where features are computed: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is one.
@@ -159,11 +159,12 @@ class RandomFeatures(TransformerMixin, Estimator):
 
     Notes
     -----
-    Features are computed in float32. If the kernel depends on differences of rows only (rbf, laplacian, matern32, …), columns
-    far from 0, such as Unix times, lose nothing: `fit` chooses a number near them, which is subtracted in float64 from X and
-    from all later rows. For the other kernels, subtract one yourself. The dtype of the result is that of X: float32 or float64, and float64 for other
-    dtypes. float32 rows with contiguous columns are read without a copy, also slices of wider rows. Sparse matrices of SciPy
-    are read as they are; the result is dense. The fitted map is pickled in the file format of the library.
+    Features are computed in float32. If the kernel depends on differences of rows only (rbf, laplacian, matern32, …),
+    columns far from 0, such as Unix times, lose no precision: `fit` chooses a nearby origin, which is subtracted in
+    float64 from X and from all later rows. For other kernels, subtract an origin before the call. The dtype of the
+    result is that of X: float32 or float64, and float64 for other dtypes. float32 rows with contiguous columns are read
+    without a copy, also slices of wider rows. SciPy sparse matrices are read without conversion; the result is dense.
+    The fitted map is pickled in the file format of the library.
 
     Examples
     --------
@@ -262,7 +263,7 @@ class RandomFeatures(TransformerMixin, Estimator):
             lib.bo_features_apply(ctx, fitted, ctypes.byref(inputs), address(z), z.shape[1])
         values = table.numbers.data if table.is_sparse else table.numbers
         if values.size and max(values.max(), -values.min()) > _LARGE and not np.isfinite(z).all():
-            raise NumericError("the features are not finite, because numbers of X are too large; scale its columns")
+            raise NumericError("the features contain NaN or infinity, because numbers of X are too large; scale its columns")
         dtype = getattr(X, "dtype", None) if table.is_sparse else table.numbers.dtype
         return z if dtype == np.float32 else z.astype(np.float64)
 
@@ -299,7 +300,7 @@ def _checked_info(fitted: Saved, table: Table) -> Any:
 
 
 def _origin(kernel: int, table: Table) -> Any:
-    """What is subtracted from the columns, so that float32 holds the differences; 0 if the kernel would change."""
+    """The origins of the columns, so that float32 can represent the differences; 0 if the kernel would change."""
     desc = c.bo_features_desc(kernel=kernel)
     shift_invariant = lib.bo_features_has(ctypes.byref(desc), c.BO_FEATURES_TRAIT_SHIFT_INVARIANT)
     return origins(table.numbers) if shift_invariant else 0.0
@@ -344,7 +345,7 @@ def _create(ctx: Context, settings: dict[str, Any], table: Table, origin: Any) -
 
 
 def _dense(table: Table, origin: Any) -> tuple[Array, int]:
-    """The rows for the library, and the numbers from one to the next."""
+    """The rows for the library, and the stride between rows."""
     numbers = shifted(table.numbers, origin)
     return strided(numbers.toarray() if table.is_sparse else numbers)
 
@@ -356,8 +357,8 @@ def kernel(x: Any, y: Any = None, kernel: Kernel = "rbf", **settings: Unpack[Ker
     Parameters
     ----------
     x, y : array_like, (rows, columns)
-        Numbers; they are rounded to float32, after a number near them is subtracted from columns far from 0 if the kernel
-        depends on differences of rows only. y: default x.
+        Numbers, rounded to float32. If the kernel depends on differences of rows only, a nearby origin is subtracted
+        from columns far from 0 before. y: default x.
     kernel : str
         A name of :func:`kernels` (default: "rbf").
     **settings
@@ -408,11 +409,11 @@ def kernel_error(features: RandomFeatures, X: Any, *, pairs: int = 1000, random_
     Parameters
     ----------
     features : RandomFeatures
-        A fitted estimator, or one that is not fitted: then it is fitted to X.
+        An estimator; if it is not fitted, it is fitted to X.
     X : array_like, (rows, columns)
     pairs : int
         Number of pairs (default: 1000).
-    random_state : int or generator of NumPy, optional
+    random_state : int or NumPy Generator, optional
         Seed of the choice of pairs (default: 0).
 
     Returns

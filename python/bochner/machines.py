@@ -1,4 +1,4 @@
-"""Kernel machines: ridge regression and classification with a kernel, with the interface of scikit-learn.
+"""Kernel machines: ridge regression and classification with a kernel, with the scikit-learn API.
 
 >>> import numpy as np
 >>> from bochner.machines import KernelRegressor
@@ -50,7 +50,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     features : int, optional
         Number of random features (default: the exact kernel where it is affordable and kernel is "auto", otherwise 4096).
     gamma : float, optional
-        γ of the kernel; a larger one makes it more local (default: chosen).
+        γ of the kernel; a larger value is more local (default: chosen).
     regularization : float, optional
         λ of ``λ|β|²``, without a factor for the number of rows (default: chosen).
     metric : {"auto", "none", "diagonal", "learn"}
@@ -73,13 +73,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Precision of the products in the Gram matrix (default: chosen).
     memory : int, optional
         Bytes that a fit may use (default: three quarters of the memory).
-    random_state : int or generator of NumPy, optional
+    random_state : int or NumPy Generator, optional
         Seed of all random choices (default: 0, so that fits are repeatable).
     verbose : bool
-        Show progress: a bar of tqdm if it is installed, otherwise text (default: False).
+        Show progress: a tqdm bar if tqdm is installed, otherwise text (default: False).
     device : str
         Where machines are fitted and predict: "cpu" (default), "cuda" or "cuda:N" for a GPU, or "auto" for a GPU if there is
-        one. A GPU fits random features with the solver "primal" and the loss "ridge"; others are refused.
+        one. A GPU fits random features with the solver "primal" and the loss "ridge"; other combinations are refused.
         ``set_params(device=...)`` moves the predictions of a fitted machine. Sparse rows, exact kernels, and maps for which
         GPUs have no kernels predict on the CPU.
 
@@ -96,14 +96,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Notes
     -----
-    Inputs are rounded to float32, after the origin of columns far from 0 is subtracted in float64, so that Unix times lose
-    nothing; sums and predictions are float64. NaN in X is a missing value: it is replaced by the mean
-    of the column, and a column with missing values at the fit has one more input. Columns of text in a frame are read as
+    Inputs are rounded to float32, after the origin of columns far from 0 is subtracted in float64, so that Unix times
+    lose no precision; sums and predictions are float64. NaN in X is a missing value: it is replaced by the mean of the
+    column, and a column with missing values at the fit has one more input. Text columns of a DataFrame are read as
     ``bochner fit`` reads a CSV file; text columns of more than 32 values are encoded by the mean of the target.
 
-    Fits do not depend on the order of the rows, and equal rows are fitted as one row with their weight. In frames with
-    text, weights that are whole numbers repeat rows; other weights do not change the means of missing values and the codes
-    of categories. Several threads may predict with one machine at once. Ctrl-C stops a fit.
+    Fits do not depend on the order of the rows, and equal rows are fitted as one row with their weight. In DataFrames
+    with text, integer weights repeat rows; other weights do not change the means of missing values and the codes of
+    categories. Several threads may predict with one machine concurrently. Ctrl-C stops a fit.
 
     Examples
     --------
@@ -187,9 +187,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelRegressor:
         """Add rows to the fit. Memory does not grow with the number of rows.
 
-        The rows of the first call choose kernel, gamma and scaling, so that they should be a fair sample of all; 10000 are
-        enough. They are also fitted. A call of :meth:`fit` ends the stream. The system is solved when the machine is next
-        used.
+        The rows of the first call choose kernel, gamma and scaling, so they should be a representative sample; 10000
+        are enough. They are also fitted. A call of :meth:`fit` ends the stream. The system is solved when the machine
+        is next used.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Array, Array]:
         """Predict intervals that contain the true value with a given probability.
 
-        They are conformal: errors of left-out rows of the fit are used, without an assumption on their distribution.
+        They are conformal: they use errors of held-out rows of the fit, without an assumption on their distribution.
 
         Parameters
         ----------
@@ -389,7 +389,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         X, y, sample_weight
             As for :meth:`KernelRegressor.partial_fit`.
         classes : array_like, optional
-            All classes that will occur; needed in the first call, unless its rows have all of them.
+            All classes that will occur; required in the first call, unless its rows contain all classes.
 
         Returns
         -------
@@ -496,7 +496,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Returns
         -------
         ndarray, (rows, classes), or (rows,) for two classes
-            The class with the largest score is predicted; of two classes the second one, if the score is positive.
+            The class with the largest score is predicted; for two classes, the second class if the score is positive.
         """
         scores: Array = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores

@@ -1,4 +1,4 @@
-"""Models: language models, and those that predict classes, numbers or translations."""
+"""Models: language models, and models that predict classes, numbers or translations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LONGEST_WINDOW = 8192  # tokens per window of an evaluation, as in bochner eval
 
 
 class ModelConfig(Report):
-    """The settings of a model, as :meth:`Model.create` takes them.
+    """The settings of a model, named as in :meth:`Model.create`.
 
     `blocks` is the list of its blocks, with all settings of each. Settings that have the same value in all blocks, and so
     all settings of a model whose layers have one block, are also items under their own names.
@@ -110,17 +110,17 @@ class Weights(Mapping[str, Array]):
 
 
 class Model(Predictor):
-    """A model: ``Model(path)`` loads one, :meth:`create` and :meth:`describe` make one with random weights.
+    """A model: ``Model(path)`` loads a model, :meth:`create` and :meth:`describe` create one with random weights.
 
-    Models have a :attr:`task`. Those of the task language learn from text (:meth:`train`) and continue it
-    (:meth:`generate`). Those of the tasks classify, match and translate learn from texts with labels or translations
-    (:meth:`fit`, :meth:`predict`, :meth:`translate`). Those of the task predict, which :meth:`describe` makes, learn from
-    arrays, images, sequences, graphs and tables (:meth:`fit`, :meth:`predict`).
+    Models have a :attr:`task`. Models of the task language learn from text (:meth:`train`) and continue it
+    (:meth:`generate`). Models of the tasks classify, match and translate learn from texts with labels or translations
+    (:meth:`fit`, :meth:`predict`, :meth:`translate`). Models of the task predict, which :meth:`describe` creates, learn
+    from arrays, images, sequences, graphs and tables (:meth:`fit`, :meth:`predict`).
 
     Parameters
     ----------
     path : path
-        A directory that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained model of Hugging Face,
+        A directory that Bochner wrote (`bochner train`, `bochner linearize`, :meth:`save`), a pretrained Hugging Face model,
         an adapter, or a model in one .safetensors file.
     storage : {"float32", "bfloat16", "float8", "int8", "int4"}, optional
         Storage of the matrices in memory (default: float32). Fewer bytes make generation faster. Such a model cannot be
@@ -130,7 +130,7 @@ class Model(Predictor):
 
     Notes
     -----
-    Threads may share a model. A change of weights waits for calls that run in other threads. While a model is trained,
+    Threads may share a model. A change of weights waits for running calls in other threads. While a model is trained,
     calls in other threads raise an error; a callback of the training may use the model.
 
     Examples
@@ -197,7 +197,7 @@ class Model(Predictor):
         Parameters
         ----------
         preset : {"tiny", "small", "base"}, optional
-            Sizes that are not given (default: "tiny", with 4 layers, width 128, 4 heads and context 256).
+            Default sizes (default: "tiny", with 4 layers, width 128, 4 heads and context 256).
         layers, width, heads, context : int, optional
             Number of layers, width of the residual stream, number of heads, and tokens of a training window.
         attention : str or mapping
@@ -206,7 +206,7 @@ class Model(Predictor):
         features : int, optional
             Number of features per head (default: 128).
         tokenizer : Tokenizer or path, optional
-            The tokenizer (default: one id per byte; with `vocab`, none).
+            The tokenizer (default: one id per byte; with `vocab`, no tokenizer).
         vocab : int, optional
             Size of the vocabulary (default: that of the tokenizer).
         seed : int
@@ -216,11 +216,11 @@ class Model(Predictor):
         **settings
             Other members of bo_model_desc (dropout, untied, ...) and of bo_block (mixer, mlp, norm, positions, key_heads,
             ...) in the C header model.h, and settings of the attention (gate, window, draw, ...). Settings of blocks, such
-            as `heads` and `attention`, are those of all layers. :class:`bochner.typing.ModelSettings` lists all.
+            as `heads` and `attention`, apply to all layers. :class:`bochner.typing.ModelSettings` lists all.
         blocks : list of dict, optional
-            A list of blocks, which is repeated until there are `layers` layers: blocks[0] for its `repeat` layers (default:
-            1), then blocks[1] for its, ... Each is a mapping with settings of blocks; the others are those of all layers,
-            as above. None as a value means the default.
+            A list of blocks, which is repeated until there are `layers` layers: blocks[0] for `repeat` layers (default:
+            1), then blocks[1] for its `repeat` layers, ... Each is a mapping with settings of blocks; other settings
+            are those of all layers, as above. None as a value means the default.
         encoder : dict, optional
             Settings of the block of the encoder, for task="translate" (default: the blocks of the decoder).
         encoder_blocks : list of dict, optional
@@ -228,7 +228,7 @@ class Model(Predictor):
 
         Examples
         --------
-        Every third layer sees all keys, with another base of RoPE; the others see a window:
+        Every third layer sees all keys, with another base of RoPE; the other layers see a window:
 
         >>> import bochner
         >>> model = bochner.Model.create(
@@ -271,22 +271,22 @@ class Model(Predictor):
         Parameters
         ----------
         description : mapping, JSON text or path
-            The description (docs/guides/network.md). A description with a list of blocks in the place of the input and
-            the layers describes a model of text.
+            The description (docs/guides/network.md). A description with a list of blocks instead of the input and the
+            layers describes a text model.
         x, y, edges, undirected, self_loops, split
-            Examples as in :meth:`fit`, from which the model takes what the description omits: its columns, classes,
-            targets and scaling. Without them the description must have everything.
+            Examples as in :meth:`fit`, from which the model derives what the description omits: columns, classes,
+            targets and scaling. Without examples the description must be complete.
         validation : float, optional
-            Fraction of the rows that :meth:`fit` holds out; the scaling is that of the other rows (default: 0.1).
+            Fraction of the rows that :meth:`fit` holds out; the scaling is that of the training rows (default: 0.1).
         impute : {"none", "auto", "mean", "median"}
-            Replacement of missing numbers, NaN (default: "none", they are refused). "auto" is the mean, with one more
+            Replacement of missing numbers, NaN (default: "none", NaN is refused). "auto" is the mean, with one more
             input for columns that have missing numbers.
         width_multiplier : float, optional
             Factor of every hidden width (default: 1).
         parametrization : {"standard", "mup", "unit"}, optional
             The parametrization (default: "standard").
         tokenizer : Tokenizer or path, optional
-            The tokenizer of a model of text.
+            The tokenizer of a text model.
         seed : int
             Seed of weights and frequencies, and of the split.
         precision : {"float32", "bfloat16"}, optional
@@ -335,7 +335,7 @@ class Model(Predictor):
         return _restored, (self.tobytes(), self.precision)
 
     def close(self) -> None:
-        """Release the model. Its sessions remain usable; calls that run in other threads end as usual."""
+        """Release the model. Its sessions remain usable; running calls in other threads finish normally."""
         self._core = None
 
     def __enter__(self) -> Model:
@@ -421,7 +421,7 @@ class Model(Predictor):
 
     @property
     def report(self) -> LinearizationReport | None:
-        """The report of :meth:`linearize`, if the model comes from there."""
+        """The report of :meth:`linearize`, if it created the model."""
         return self._report
 
     def summary(self) -> Summary:
@@ -487,7 +487,7 @@ class Model(Predictor):
         capacity : int, optional
             Maximum number of tokens, for attention that keeps every key, such as softmax (default: the context).
         chunk : int, optional
-            Maximum number of tokens processed at a time (default: 256).
+            Maximum number of tokens per block (default: 256).
         state : bytes or path, optional
             A state to start from: of :meth:`Session.tobytes`, or a file of :meth:`Session.save`.
         """
@@ -499,7 +499,7 @@ class Model(Predictor):
         return session
 
     def _session_for(self, tokens: Any) -> tuple[Session, Array]:
-        """A session for a text that is given as a whole, and its tokens."""
+        """A session for a complete text, and its tokens."""
         return session_for(self._reading_text, tokens, 0)
 
     def logits(self, tokens: Any) -> Array:
@@ -547,13 +547,13 @@ class Model(Predictor):
         ----------
         data : str, path, list of paths or array_like of int
             For a language model: text, files (text, or JSON lines; also gzipped), or token ids. A string that is the
-            name of a file is a file; text that could be mistaken for a name can be given as bytes.
+            name of a file is a file; pass text that could be mistaken for a name as bytes.
         context : int, optional
             Tokens per window (default: the context of the model, at most 8192).
         tokens : int, optional
             Maximum number of tokens to score (default: all).
         field, separator : str, optional
-            For JSON lines, the field with the text (default: "text"); for text, what ends a document.
+            For JSON lines, the field with the text (default: "text"); for text, the separator that ends a document.
         y, edges, undirected, self_loops, split
             For other models: `data` and `y` are x and y of :meth:`fit`.
         part : {"all", "train", "valid", "test"}
@@ -566,7 +566,7 @@ class Model(Predictor):
         Returns
         -------
         Evaluation
-            loss, and what measures the task: bits_per_byte and perplexity of a text, accuracy of classes, rmse of
+            loss, and the metrics of the task: bits_per_byte and perplexity of a text, accuracy of classes, rmse of
             numbers, bleu of translations.
 
         Examples
@@ -647,7 +647,7 @@ class Model(Predictor):
         self, messages: Sequence[Message], *, template: str | None = None, variables: Mapping[str, Any] | None = None,
         parse_special: bool = False, **options: Unpack[GenerationSettings],
     ) -> Generation:  # fmt: skip
-        """Answer the last message of a conversation with a chat model.
+        """Reply to the last message of a conversation with a chat model.
 
         Parameters
         ----------
@@ -697,7 +697,7 @@ class Model(Predictor):
         optimizer : {"muon", "adamw", "sgd", "sign", "linf"}, optional
             The optimizer (default: "muon").
         schedule : {"cosine", "linear", "wsd", "constant"}, optional
-            Course of the learning rate after warmup (default: "cosine").
+            Schedule of the learning rate after warmup (default: "cosine").
         validation : float or data, optional
             Text to evaluate on, or the fraction at the end of `data` that is held out (default: 0.1). None: no evaluation.
         field, separator : str, optional
@@ -711,7 +711,7 @@ class Model(Predictor):
             trained, and added to the weights at the end.
         callback : callable, optional
             Receives a :class:`TrainingReport` about ten times per evaluation. It stops the run by returning False. An
-            exception stops the run and leaves train(). The model has the weights of the last step.
+            exception stops the run and is raised from train(). The model has the weights of the last step.
         progress : bool, optional
             Show a progress bar, with tqdm if it is installed (default: if standard error is a terminal).
         **settings
@@ -750,15 +750,15 @@ class Model(Predictor):
         features : int, optional
             Features per head (default: 256).
         window : int, optional
-            Latest keys that softmax attention sees, in hybrid attention (default: 64 for "hybrid", none for other kinds).
+            Latest keys that softmax attention sees, in hybrid attention (default: 64 for "hybrid", no window for other kinds).
         gate : str, optional
-            Gate of the state (default: "decay" if the kind takes one).
+            Gate of the state (default: "decay" if the kind has a gate).
         keep_softmax : str or list of int, optional
             Layers that keep their attention: [0, 5] or "0,5-7,block-1" (default: layers with a window).
         steps, transfer_steps : int, optional
-            Steps of finetuning and of the transfer; 0: none (default, if one of them is given: 600 and 300).
+            Steps of finetuning and of the transfer; 0: skip (default, if one of them is set: 600 and 300).
         minutes : float, optional
-            Time of both runs (default: 60 if no steps are given).
+            Time of both runs (default: 60 if no steps are set).
         validation, field, separator, seed, callback, progress :
             As in :meth:`train`. Reports have a `stage`: "transfer" or "finetune".
         directory : path, optional

@@ -1,6 +1,6 @@
 """Types of settings: the names that arguments take, and the settings that functions take as keyword arguments.
 
-A type checker and an editor know from them every setting and every name. None as a value means the default.
+Type checkers and editors derive every setting and every name from them. None as a value means the default.
 
 >>> from typing import get_args
 >>> from bochner.typing import AttentionSettings, Storage
@@ -82,7 +82,7 @@ def __dir__() -> list[str]:
 AttentionKind = Literal[
     "softmax", "linear", "rfa", "rfa-gate", "favor", "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention",
     "hedgehog", "t2r", "power", "gla", "delta", "gated-delta", "ridge", "gated-ridge",
-    # other names of the same kinds
+    # aliases
     "exact", "performer", "favor+", "darkformer", "linear-transformer", "retnet", "deltanet", "gated-deltanet",
 ]  # fmt: skip
 Precision = Literal["float32", "bfloat16"]
@@ -215,7 +215,7 @@ class ModuleSettings(_Sizes, AttentionSettings, total=False):
 
 
 class AttentionInputs(TypedDict, total=False):
-    """Inputs of an attention besides q, k and v, named as the members of bo_attention_call."""
+    """Inputs of an attention in addition to q, k and v, named as the members of bo_attention_call."""
 
     log_gate: Any
     sigma: Any
@@ -230,7 +230,7 @@ class AttentionInputs(TypedDict, total=False):
 
 
 class CallSettings(FeatureSettings, _KindSettings, AttentionInputs, total=False):
-    """Settings of :func:`bochner.attention`, which takes the sizes from q, k and v."""
+    """Settings of :func:`bochner.attention`, which derives the sizes from q, k and v."""
 
 
 # ---- features -------------------------------------------------------------------------------------------------------
@@ -315,7 +315,8 @@ class BlockSettings(LayerSettings, total=False):
 
 
 class ModelSettings(_BlockSettings, total=False):
-    """Settings of :meth:`bochner.Model.create` besides its named arguments: members of bo_model_desc and of its block."""
+    """Settings of :meth:`bochner.Model.create` in addition to its named arguments: members of bo_model_desc and of its
+    block."""
 
     task: Task | None
     classes: int | None
@@ -375,11 +376,12 @@ class _RunSettings(TypedDict, total=False):
 
 
 class TrainingSettings(_RunSettings, total=False):
-    """Settings of :meth:`bochner.Model.train` besides its named arguments: bo_trainer_desc and its optimizer and schedule."""
+    """Settings of :meth:`bochner.Model.train` in addition to its named arguments: bo_trainer_desc and its optimizer and
+    schedule."""
 
 
 class FitSettings(_RunSettings, total=False):
-    """Settings of :meth:`bochner.Model.fit` besides its named arguments."""
+    """Settings of :meth:`bochner.Model.fit` in addition to its named arguments."""
 
     context: int | None
     pack: int | None
@@ -398,7 +400,7 @@ class LoraSettings(TypedDict, total=False):
 
 
 class LinearizationSettings(TypedDict, total=False):
-    """Settings of :meth:`bochner.Model.linearize` besides its named arguments: members of bo_linearize_desc."""
+    """Settings of :meth:`bochner.Model.linearize` in addition to its named arguments: members of bo_linearize_desc."""
 
     gate_bias: float | None
     calibration_tokens: int | None

@@ -123,8 +123,8 @@ def fla(o, shape):
 
     inputs = [shape.noise(shape.dim) for _ in range(3)]
     with torch.no_grad():
-        given = [positive(inputs[0], w), positive(inputs[1], w), inputs[2]]
-    report(o, shape, "fla", "features given", core, given)
+        features_and_values = [positive(inputs[0], w), positive(inputs[1], w), inputs[2]]
+    report(o, shape, "fla", "features given", core, features_and_values)
     report(o, shape, "fla", "with features", lambda q, k, v: core(feature_map(q, w), feature_map(k, w), v), inputs)
 
 

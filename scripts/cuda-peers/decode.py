@@ -3,7 +3,7 @@
 
     scripts/cuda-peers/decode.py --tokens 1024,32768 --sequences 64
 
-The cache has a fixed size of --tokens. A step writes the keys and values of the last position, attends to the whole cache, and
+The cache has a fixed size of --tokens. A step writes the keys and values of the last position, attends to the entire cache, and
 chooses the most likely token. Prints one line of JSON per measurement."""
 import functools, time
 import torch
@@ -14,7 +14,7 @@ import gpt2, measure
 def main():
     parser = measure.options(__doc__)
     parser.add_argument("--tokens", default="1024,32768", help="numbers of tokens in the cache")
-    parser.add_argument("--sequences", default="64", help="sequences that are decoded together")
+    parser.add_argument("--sequences", default="64", help="batch size of decoding")
     parser.add_argument("--variants", default="compiled,eager")
     o = parser.parse_args()
     begin = measure.start()
@@ -28,7 +28,7 @@ def main():
 
 
 def make_cache(sequences, tokens):
-    """Keys and values of every layer, each a tensor of its own, which compiled code changes in place."""
+    """Keys and values of every layer, as separate tensors, which compiled code changes in place."""
     size = sequences, gpt2.HEADS, tokens, gpt2.WIDTH // gpt2.HEADS
     return [[torch.empty(*size, device="cuda", dtype=torch.bfloat16).normal_() for _ in range(2)] for _ in range(gpt2.LAYERS)]
 

@@ -1,4 +1,4 @@
-"""GPT-2 for the scripts of this directory: a minimal model with fused attention of PyTorch."""
+"""GPT-2 for the scripts of this directory: a minimal model with PyTorch's fused attention."""
 import torch
 from torch import nn
 from torch.nn import functional as F

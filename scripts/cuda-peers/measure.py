@@ -1,7 +1,7 @@
 """Shared by the scripts of this directory: timing on the GPU, and one line of JSON per measurement.
 
-Times are taken with events of the device, without transfers. A call is captured as a CUDA graph if possible, so that launches cost
-little; otherwise it is called as it is, and the line says so."""
+Times are measured with CUDA events, without transfers. A call is captured as a CUDA graph if possible, so that launches cost
+little; otherwise it is called directly, and the line records this."""
 import argparse, json, statistics, sys, time
 import torch
 
@@ -84,7 +84,7 @@ def median_ms(run, repeats, capture=True):
 
 
 def attempt(what, measure):
-    """Runs a measurement; one that fails (memory, a missing library) is noted, and the others go on."""
+    """Runs a measurement; a failure (memory, a missing library) is reported, and the next measurement continues."""
     try:
         measure()
     except Exception as problem:

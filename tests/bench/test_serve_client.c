@@ -1,9 +1,9 @@
-/* The parsers of the client of `bochner bench serve`: responses and events are the same for any division of their
- * bytes, and malformed ones are refused. */
+/* The parsers of the client of `bochner bench serve`: responses and events do not depend on the division of their
+ * bytes, and malformed input is refused. */
 #include "testing.h"
 #include "bench/serve/response.h"
 
-/* What a parser has passed on. */
+/* The output of a parser. */
 typedef struct received {
     load_response response;
     load_events events;
@@ -116,7 +116,7 @@ static void any_division_is_the_same(void **state)
     }
 }
 
-/* A connection that ends earlier leaves a broken response, unless its body ends with the connection. */
+/* A connection that is closed earlier leaves a broken response, unless the body ends when the connection is closed. */
 static void early_ends_are_noticed(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void lines_are_bounded(void **state)
     memset(line, 'a', sizeof line);
     begin(&h);
     read_piece(&h, "HTTP/1.1 200 OK\r\nA:", 19);
-    read_piece(&h, line, LOAD_LINE - 4); /* with "A:" one byte fewer than the room with the NUL, and one for \r */
+    read_piece(&h, line, LOAD_LINE - 4); /* with "A:" one byte less than the capacity with the NUL, and one for \r */
     assert_int_equal(h.response.stage, LOAD_HEADERS);
     read_piece(&h, "\r\n\r\n", 4);
     assert_int_equal(h.response.stage, LOAD_UNTIL_CLOSE);
@@ -233,7 +233,7 @@ static void events_are_bounded(void **state)
     enum { PIECE = 1 << 20 };
     char *piece = malloc(PIECE);
     memset(piece, 'x', PIECE);
-    for (int lines = 0; lines < 2; lines++) { /* one line that is too long, and many lines of one event */
+    for (int lines = 0; lines < 2; lines++) { /* a line that is too long, and many lines of one event */
         received h;
         begin(&h);
         load_events_read(&h.events, "data:", 5);

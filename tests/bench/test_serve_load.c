@@ -1,4 +1,4 @@
-/* The client of `bochner bench serve` against a server with prepared answers: streams, connections that are kept or
+/* The client of `bochner bench serve` against a server with prepared responses: streams, connections that are kept or
  * closed, errors, addresses. */
 #include "testing.h"
 #include "bench/serve/client.h"
@@ -8,12 +8,13 @@
 
 enum { PAUSE = 3000 }; /* microseconds */
 
-/* Answers one connection after another, each with its answers in order. "" closes the connection without an answer, and
+/* Serves one connection after another, each with its responses in order. "" closes the connection without a response,
+ * and
  * "|" is a pause between two pieces. */
 typedef struct server {
     int listening;
     const char *const *responses; /* NULL after the last */
-    size_t served;                /* requests that were read */
+    size_t served;                /* number of requests read */
     size_t connections;
     pthread_t thread;
     char url[64];
@@ -122,7 +123,7 @@ static void times_of_a_stream(void **state)
     const load_outcome *o = &outcomes[0];
     assert_true(o->status == 200 && o->count == 3 && o->prompt == 7 && o->generated == 4 && o->cached == 5);
     /* The server pauses before the end of the first event, before each of the next two, and before it closes. Only
-     * times since the request have bounds: what arrives while the client does not run has the same time. */
+     * times since the request have bounds: bytes that arrive while the client does not run get the same time. */
     const double pause = PAUSE * 1e-6;
     for (size_t i = 0; i < 3; i++) assert_true(o->tokens[i] - o->sent >= (double)(i + 1) * pause);
     assert_true(o->tokens[1] >= o->tokens[0] && o->tokens[2] >= o->tokens[1] && o->ended - o->sent >= 4 * pause);
@@ -147,7 +148,7 @@ static void connections_are_kept(void **state)
     }
 }
 
-/* A request is sent again only if the connection has answered one before. */
+/* A request is sent again only if the connection has served a request before. */
 static void closed_connections_are_opened_again(void **state)
 {
     (void)state;

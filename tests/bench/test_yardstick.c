@@ -1,4 +1,4 @@
-/* The yardsticks give results and refuse invalid arguments. The speed of the host is not tested. */
+/* The yardsticks return results and refuse invalid arguments. The speed of the host is not tested. */
 #include "testing.h"
 #include <sys/resource.h>
 #include "bench/yardstick.h"
@@ -23,7 +23,7 @@ static void gemm_reports_bochner_and_openblas(void **state)
     bo_context_destroy(context);
 }
 
-/* OpenBLAS would try a failing allocation again without end, so it is not loaded under a limit. Runs first, because
+/* OpenBLAS would retry a failing allocation forever, so it is not loaded under a limit. Runs first, because
  * the library stays loaded. */
 static void not_under_a_limit(void **state)
 {

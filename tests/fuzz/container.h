@@ -28,8 +28,8 @@ static inline size_t fuzz_header_end(const uint8_t *bytes, size_t size)
     return 0;
 }
 
-/* Corrects the length of the header and the checksum: otherwise nearly every change of the JSON would be refused by the
- * container, which has its own target. Returns a block of exact size, which the caller frees. */
+/* Corrects the length of the header and the checksum: otherwise the container would refuse nearly every change of the
+ * JSON. The container has a separate target. Returns a block of exact size, which the caller frees. */
 static inline uint8_t *fuzz_image(const uint8_t *data, size_t size)
 {
     uint8_t *bytes = malloc(size ? size : 1);
@@ -41,7 +41,7 @@ static inline uint8_t *fuzz_image(const uint8_t *data, size_t size)
     return bytes;
 }
 
-/* Inputs of moderate size, the same every time. */
+/* Inputs of moderate size, identical in every call. */
 static inline void fuzz_inputs(size_t count, float *x)
 {
     for (size_t i = 0; i < count; ++i) x[i] = (float)(i % 7) / 7 - 0.4f;

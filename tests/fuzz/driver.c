@@ -2,8 +2,7 @@
  *
  *     fuzz_csv corpus/csv 2
  *
- * With a sanitizer this finds the same errors as libFuzzer, but more slowly; its advantage is that every build can run
- * it. */
+ * With a sanitizer this finds the same errors as libFuzzer, but more slowly; but it runs in every build. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +47,7 @@ static size_t read_corpus(const char *directory, seed_input *seeds)
     return count;
 }
 
-/* One small change of bytes[0, *size), which has space for MAX_BYTES. */
+/* One small change of bytes[0, *size), whose capacity is MAX_BYTES. */
 static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64_t *state)
 {
     static const char *const tokens[] = {"\"",
@@ -87,7 +86,7 @@ static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64
         memmove(bytes + at, bytes + at + length, *size - at - length);
         *size -= length;
         break;
-    case 3: { /* insert a word */
+    case 3: { /* insert a token */
         const char *token = tokens[draw(state) % (sizeof tokens / sizeof *tokens)];
         length = *token ? strlen(token) : 1;
         if (*size + length > MAX_BYTES) break;
@@ -96,7 +95,7 @@ static void mutate(uint8_t *bytes, size_t *size, const seed_input *other, uint64
         *size += length;
         break;
     }
-    case 4: /* repeat a piece */
+    case 4: /* repeat a part */
         length = 1 + draw(state) % 64;
         if (length > *size - at) length = *size - at;
         if (*size + length > MAX_BYTES) break;
@@ -127,7 +126,7 @@ int main(int argc, char **argv)
     const size_t count = argc > 1 ? read_corpus(argv[1], seeds) : 0;
     const double seconds = argc > 2 ? atof(argv[2]) : 2;
     if (count == 0) {
-        fprintf(stderr, "use: %s CORPUS_DIRECTORY [SECONDS]; the directory must hold inputs\n", argv[0]);
+        fprintf(stderr, "use: %s CORPUS_DIRECTORY [SECONDS]; the directory must contain inputs\n", argv[0]);
         return 2;
     }
     for (size_t i = 0; i < count; ++i) {

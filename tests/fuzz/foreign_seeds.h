@@ -60,7 +60,7 @@ static inline foreign_bytes seed_gpt2(void)
     return foreign_join(&file);
 }
 
-/* A Llama of width 256 with the least other sizes, whose matrices have quantized types. */
+/* A Llama of width 256 with otherwise minimal sizes, whose matrices have quantized types. */
 static inline foreign_bytes seed_blocks(void)
 {
     static const struct {

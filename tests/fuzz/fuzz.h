@@ -71,7 +71,7 @@ static inline void fuzz_stream(bo_context *context, const bo_data_desc *desc, co
     free(y);
 }
 
-/* What is written can be read, and is written again as the same bytes. */
+/* Written data can be read, and is written again as the same bytes. */
 static inline bo_schema *fuzz_copy(bo_context *context, const bo_schema *schema,
                                    bo_status (*save)(bo_context *, const bo_schema *, const bo_sink *))
 {

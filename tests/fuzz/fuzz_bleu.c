@@ -1,4 +1,4 @@
-/* BLEU of two halves of any bytes: counts are possible; a text compared with itself is fully correct. */
+/* BLEU of two halves of any bytes: counts are consistent; a text compared with itself is fully correct. */
 #include "fuzz.h"
 #include "text/bleu.h"
 #include <bochner/text.h>
@@ -16,7 +16,7 @@ static void check_counts(const bo_bleu_counts *counts, bool same)
         abort();
 }
 
-/* Tokens are the bytes of the text with blanks between them. */
+/* Tokens are the bytes of the text, separated by spaces. */
 static void check_tokens(bo_context *context, const char *text, size_t size)
 {
     bo_buffer tokens = {0};

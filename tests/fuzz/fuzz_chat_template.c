@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const bo_jinja_render_desc desc = {.variables = variables, .max_work = MAX_WORK, .time = 1700000000};
     if (fuzz_ok(context, bo_jinja_parse(&arena, "fuzz", (const char *)data, size, &tree)) &&
         fuzz_ok(context, bo_jinja_render(context, "fuzz", tree, &desc, &text, &bytes, &marks))) {
-        for (size_t at = 0, character; at < bytes; at += character) { /* templates do not break characters */
+        for (size_t at = 0, character; at < bytes; at += character) { /* templates do not split characters */
             character = bo_utf8_length(text + at, bytes - at);
             if (character == 0 || text[at] == 0) abort();
         }

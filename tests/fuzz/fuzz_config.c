@@ -1,5 +1,5 @@
 /* config.json and descriptions of text models: read, resolved, and if they describe a small model built, written and
- * read again. What Bochner writes for a model of its own is a description of it. */
+ * read again. The config.json that Bochner writes for its models describes them. */
 #include <stdlib.h>
 #include "fuzz.h"
 #include "model/config.h"
@@ -38,7 +38,7 @@ static bool is_small(const bo_model_desc *d)
            are_small(&layers) && are_small(&encoder);
 }
 
-/* NULL: it is not small, or cannot be built. */
+/* NULL: the model is not small, or cannot be built. */
 static bo_model *build(bo_context *context, const bo_model_desc *desc)
 {
     bo_model_desc resolved;

@@ -28,7 +28,7 @@ static bo_status open_part(bo_context *context, void *user, const char *name, bo
     return bo_tensors_open_memory(context, name, p->data[number], p->sizes[number], out);
 }
 
-/* A length of two bytes, at most the number of bytes that are left. */
+/* A length of two bytes, at most the number of remaining bytes. */
 static size_t read_length(const uint8_t **data, size_t *size)
 {
     const size_t length = (*data)[0] | (size_t)(*data)[1] << 8;

@@ -1,4 +1,4 @@
-/* Labels of pictures: any bytes become one quoted text of gnuplot that shows them literally, in valid UTF-8. */
+/* Labels of plots: any bytes become one quoted gnuplot string that shows them literally, in valid UTF-8. */
 #include "fuzz.h"
 #include "cli/common/plot.h"
 
@@ -21,7 +21,7 @@ static const char *unquote(const char *at, bool tic, char *out)
     return at + 1;
 }
 
-/* Letters that pictures can show are kept. An invisible space (U+200B) stands between ]] and >, which XML does not
+/* Characters that plots can show are kept. An invisible space (U+200B) stands between ]] and >, which XML does not
  * allow. */
 static void compare(const char *label, const char *shown)
 {

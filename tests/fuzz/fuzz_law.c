@@ -1,4 +1,4 @@
-/* Files of fitted laws: parsed, then written and parsed again. Laws are not fitted, which takes long. */
+/* Files of fitted laws: parsed, then written and parsed again. Laws are not fitted, because it takes long. */
 #include <stdlib.h>
 #include "fuzz.h"
 #include "plan/laws.h"

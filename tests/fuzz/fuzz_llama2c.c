@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2) return 0;
     const size_t length = (size_t)(data[0] | data[1] << 8) < size - 2 ? (size_t)(data[0] | data[1] << 8) : size - 2;
     uint8_t *tokenizer = malloc(length + 1),
-            *model = malloc(size - 1 - length); /* blocks of their own: ends are found */
+            *model = malloc(size - 1 - length); /* separate blocks, so that reads past the end are detected */
     if (!tokenizer || !model) abort();
     memcpy(tokenizer, data + 2, length);
     memcpy(model, data + 2 + length, size - 2 - length);

@@ -1,4 +1,4 @@
-/* The command lines of all commands: parsed or refused, never run. The first byte selects the command; the words
+/* The command lines of all commands: parsed or refused, never run. The first byte selects the command; the arguments
  * follow, one per line. Options that were accepted are printed as JSON, read from a file in memory and parsed again,
  * and must be the same. */
 #include "fuzz.h"
@@ -13,7 +13,7 @@ int bochner_main(int argc, char **argv);
 
 enum { MAX_ARGS = 64, OPTIONS_BYTES = 1 << 16 };
 
-/* Those of the commands that are programs of their own. */
+/* Commands that are separate programs. */
 static const cli_usage *const external[] = {
     &cli_lab_usage,      &bench_machines_usage, &bench_attention_usage, &bench_train_usage, &bench_layers_usage,
     &bench_recall_usage, &bench_tasks_usage,    &bench_decode_usage,    &bench_scale_usage, &bench_serve_usage,
@@ -31,7 +31,7 @@ static const cli_usage *usage_at(size_t index)
     return usage_at(index);
 }
 
-/* The help does not depend on the other words, and is long. */
+/* The help does not depend on the other arguments, and is long. */
 static bool requests_help(int count, char **args)
 {
     bool requested = false;
@@ -86,7 +86,7 @@ static const char *in_memory(const char *text, size_t length)
     return path;
 }
 
-/* Options that were printed are read and parsed to the same options. */
+/* Printed options are read and parsed to the same options. */
 static void read_again(const cli_usage *usage, const void *options, const cli_common *common)
 {
     cli_common common_again = {0};

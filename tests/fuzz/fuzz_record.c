@@ -1,4 +1,4 @@
-/* training.json: the position of a run, and settings that must be those of the run. */
+/* training.json: the position of a run, and settings that must match the run. */
 #include "fuzz.h"
 #include "runs.h"
 #include "train/train.h"

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bo_request request;
     bo_refusal refusal = {0};
     if (!size) return 0;
-    char *body = malloc(size); /* of exactly this size, without a NUL behind it */
+    char *body = malloc(size); /* of exactly this size, without a trailing NUL */
     memcpy(body, data + 1, size - 1);
     const bo_request_kind kind = (bo_request_kind)(data[0] % KINDS);
     if (bo_request_parse(context, kind, body, size - 1, FUZZ_VOCAB, &request, &refusal)) {

@@ -1,4 +1,5 @@
-/* Answers of a server to `bochner bench serve`: any division of the bytes gives the same status, body and events. */
+/* Responses of a server to `bochner bench serve`: status, body and events do not depend on the division of the bytes.
+ */
 #include "bench/serve/response.h"
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static void on_body(void *owner, const char *bytes, size_t count)
     load_events_read(&h->events, bytes, count);
 }
 
-/* Reads the bytes in pieces, the last of which is followed by the end of the connection. Returns how many were read. */
+/* Reads the bytes in pieces, the last of which is followed by the end of the connection. Returns the number of bytes
+ * read. */
 static size_t receive(received *h, const char *bytes, size_t size, size_t piece)
 {
     size_t used = 0;

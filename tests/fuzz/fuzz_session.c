@@ -1,5 +1,4 @@
-/* A saved state in memory: a session of the model that it names accepts or refuses it, and continues to work in both
- * cases. */
+/* A saved state in memory: a session of its model accepts or refuses it, and continues to work in both cases. */
 #include "container.h"
 #include <bochner/generate.h>
 

@@ -1,5 +1,5 @@
-/* States that clients upload to bochner serve: read or refused with a reason; what was read is written as the same
- * bytes. */
+/* States that clients upload to bochner serve: read or refused with a reason; a state that was read is written as the
+ * same bytes. */
 #include "fuzz.h"
 #include "io/checksum.h"
 #include "serve/snapshot.h"

@@ -5,7 +5,7 @@
 #include "model/model.h"
 #include "model/network/internal.h"
 
-/* Large numbers are refused, because they would use as much memory as they request. */
+/* Large numbers are refused, because memory use grows with them. */
 static inline bool fuzz_is_small(const bo_json *json)
 {
     const bo_json *item;

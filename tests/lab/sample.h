@@ -1,4 +1,4 @@
-/* An experiment for tests, with a measurement function given by the test. */
+/* An experiment for tests, with a measurement function from the test. */
 #ifndef BO_TEST_LAB_SAMPLE_H
 #define BO_TEST_LAB_SAMPLE_H
 
@@ -8,8 +8,7 @@
 /* For use in measurements, which run on other threads, where assertions cannot stop the test. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            return bo_fail(lab_context(run), BO_INVALID, "line %d does not hold: %s", __LINE__, #condition);           \
+        if (!(condition)) return bo_fail(lab_context(run), BO_INVALID, "line %d is false: %s", __LINE__, #condition);  \
     } while (0)
 
 static const bo_lab_claim sample_claims[] = {
@@ -37,7 +36,7 @@ static inline lab_experiment sample_experiment(bo_status (*measure)(lab_run *run
                             measure};
 }
 
-/* Records some of everything. */
+/* Records claims, points, cells and notes. */
 static inline bo_status sample_measure(lab_run *run)
 {
     bo_rng rng = lab_rng(run, "made");

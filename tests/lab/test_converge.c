@@ -60,7 +60,8 @@ static lab_converged train(place *p, bo_context *context, lab_patience rule)
     return out;
 }
 
-/* What cannot be learned ends by patience, with a loss near ln 2: at least patience · every steps per phase. */
+/* Training on an unlearnable task ends by patience, with a loss near ln 2: at least patience · every steps per phase.
+ */
 static void test_patience(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static void test_step(void **state)
     bo_context_destroy(context);
 }
 
-/* Two steps of plain descent from zero with given gradients. */
+/* Two steps of plain descent from zero with prescribed gradients. */
 static void test_given(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static void test_given(void **state)
     bo_context_destroy(context);
 }
 
-/* Every step has its own noise; another seed gives other noise, the same seed the same. */
+/* Every step draws different noise; the noise is determined by the seed. */
 static void test_seeds(void **state)
 {
     (void)state;

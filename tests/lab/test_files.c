@@ -1,4 +1,5 @@
-/* Results as files: what is written is read bit for bit, and other files are refused with their name. */
+/* Result files: results are read back bit for bit, and invalid files are refused with a message that contains their
+ * name. */
 #include "testing.h"
 #include "base/counting.h"
 #include "lab/internal.h"
@@ -173,7 +174,7 @@ static void test_places(void **state)
     snprintf(path, sizeof path, "%s/none/x.json", s.directory);
     assert_fails(s.context, BO_IO, "none/x.json", bo_lab_result_write(s.context, s.result, path));
     assert_fails(s.context, BO_IO, s.directory, bo_lab_result_write(s.context, s.result, s.directory));
-    /* The old file is kept until the new one is complete. */
+    /* The old file stays until the new file is complete. */
     assert_ok(s.context, bo_lab_result_write(s.context, s.result, s.path));
     assert_ok(s.context, bo_lab_result_read(s.context, s.path, &back));
     bo_lab_result_destroy(back);

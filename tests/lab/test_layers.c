@@ -25,7 +25,7 @@ static void test_tape(void **state)
     assert_ok(context, open_tanh(context, &tape));
     assert_ok(context, lab_tape_write(&tape, "x", x));
     assert_ok(context, lab_tape_run(&tape, NULL));
-    assert_ok(context, lab_tape_gradient(&tape, "x", gradient)); /* for arriving ones */
+    assert_ok(context, lab_tape_gradient(&tape, "x", gradient)); /* for an arriving gradient of ones */
     assert_close((double)gradient[2], 1 - tanh(1) * tanh(1), 1e-6);
     assert_ok(context, lab_tape_write(&tape, LAB_ARRIVING, arriving));
     /* the gradients of the first run are discarded */
@@ -65,7 +65,7 @@ static void test_memory(void **state)
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
-/* Node 2 has the neighbors 0 and 1, node 1 has the neighbor 0, and node 0 has none. */
+/* Node 2 has the neighbors 0 and 1, node 1 has the neighbor 0, and node 0 has no neighbors. */
 static const bool sees[9] = {false, false, false, true, false, false, true, true, false};
 
 static bo_status measure_nodes(lab_run *run)

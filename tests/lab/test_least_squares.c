@@ -37,7 +37,7 @@ static void test_spectrum(void **state)
     lab_least_squares p = open_problem(context, &(lab_least_squares_desc){.rows = ROWS, .dim = DIM, .scales = scales});
     check_spectrum(&p);
     for (size_t i = 0; i < DIM; i++) assert_true(p.scales[i] == scales[i]);
-    assert_close(lab_squares(&p, p.truth), 0, 1e-20); /* no noise */
+    assert_close(lab_squares(&p, p.truth), 0, 1e-20); /* without noise */
     lab_least_squares_close(&p);
     p = open_problem(context, &(lab_least_squares_desc){.rows = DIM, .dim = ROWS, .scales = scales}); /* wide */
     assert_int_equal(p.rank, DIM);

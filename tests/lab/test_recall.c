@@ -15,7 +15,8 @@ static bo_recall_result measured(bo_context *context, const char *kind, size_t s
     return result;
 }
 
-/* Softmax attention keeps every pair. A window of 16 keeps the latest 16, a quarter of 64; the rest is guessed. */
+/* Softmax attention keeps every pair. A window of 16 keeps the latest 16, a quarter of 64; the remaining values are
+ * guessed. */
 static void what_is_kept_comes_back(void **state)
 {
     (void)state;
@@ -82,7 +83,8 @@ static void wrong_options_are_refused(void **state)
                  bo_recall_measure(context, bo_recall_find("softmax"), 4, &options, &result));
     options.noise = NAN;
     assert_fails(context, BO_INVALID, "noise", bo_recall_measure(context, rfa, 4, &options, &result));
-    options.noise = 0, options.tokens = (size_t)1 << BO_RECALL_POINTS; /* one point more than a result can hold */
+    options.noise = 0,
+    options.tokens = (size_t)1 << BO_RECALL_POINTS; /* one point more than the capacity of a result */
     assert_fails(context, BO_INVALID, "tokens", bo_recall_measure(context, rfa, 4, &options, &result));
     options.tokens = 4, options.lanes = (size_t)1 << 60;
     assert_fails(context, BO_INVALID, "lanes", bo_recall_measure(context, rfa, 4, &options, &result));

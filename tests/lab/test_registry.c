@@ -24,7 +24,7 @@ static void check_claims(const bo_lab_experiment *e)
     REQUIRE(e->claim_count >= 1 && e->claim_count <= 24, "%s has %zu claims", e->name, e->claim_count);
     for (size_t i = 0; i < e->claim_count; i++) {
         const bo_lab_claim *c = &e->claims[i];
-        REQUIRE(is_slug(c->name), "a claim of %s has a strange name", e->name);
+        REQUIRE(is_slug(c->name), "a claim of %s has an invalid name", e->name);
         REQUIRE(is_text(c->statement) && is_text(c->number), "%s, %s: no statement or number", e->name, c->name);
         REQUIRE(!c->source || is_text(c->source), "%s, %s: an empty source", e->name, c->name);
         REQUIRE(!c->passage || strstr(c->passage, "founding document 00"), "%s, %s: a passage of no document", e->name,
@@ -43,9 +43,9 @@ static void check_tables(const bo_lab_experiment *e)
     REQUIRE(e->table_count >= 1 && e->table_count <= 16, "%s has %zu tables", e->name, e->table_count);
     for (size_t i = 0; i < e->table_count; i++) {
         const bo_lab_table *t = &e->tables[i];
-        REQUIRE(is_slug(t->name), "a table of %s has a strange name", e->name);
-        REQUIRE(is_text(t->title) && is_text(t->rows) && is_text(t->values), "%s, %s: no words", e->name, t->name);
-        REQUIRE((unsigned)t->plot <= BO_LAB_NO_PLOT, "%s, %s: a strange picture", e->name, t->name);
+        REQUIRE(is_slug(t->name), "a table of %s has an invalid name", e->name);
+        REQUIRE(is_text(t->title) && is_text(t->rows) && is_text(t->values), "%s, %s: no text", e->name, t->name);
+        REQUIRE((unsigned)t->plot <= BO_LAB_NO_PLOT, "%s, %s: an unknown plot", e->name, t->name);
         REQUIRE(!t->theory || is_text(t->theory), "%s, %s: theory without a name", e->name, t->name);
         for (size_t k = 0; k < i; k++)
             REQUIRE(!bo_same_name(t->name, e->tables[k].name), "%s has two tables %s", e->name, t->name);
@@ -58,7 +58,7 @@ static void test_descriptions(void **state)
     assert_true(bo_lab_count() > 30);
     for (size_t i = 0; i < bo_lab_count(); i++) {
         const bo_lab_experiment *e = bo_lab_at(i);
-        REQUIRE(is_slug(e->name), "experiment %zu has a strange name", i);
+        REQUIRE(is_slug(e->name), "experiment %zu has an invalid name", i);
         REQUIRE(bo_lab_find(e->name) == e, "%s is there twice", e->name);
         REQUIRE(is_text(e->group) && is_text(e->title) && is_text(e->claim) && is_text(e->source) && is_text(e->method),
                 "%s: group, title, claim, source or method is missing", e->name);

@@ -116,7 +116,7 @@ static bo_status two_kinds(lab_run *r)
     return sample_measure(r);
 }
 
-static bo_status strange_row(lab_run *r)
+static bo_status invalid_row(lab_run *r)
 {
     lab_point(r, "curve", "measured", NAN, 1);
     return sample_measure(r);
@@ -145,7 +145,7 @@ static void test_mistakes(void **state)
         assert_fails(context, BO_INVALID, "two numbers for row 3, column measured",
                      run(context, two_cells, timed, 2, &result));
         assert_fails(context, BO_INVALID, "both named and numeric rows", run(context, two_kinds, timed, 2, &result));
-        assert_fails(context, BO_INVALID, "not finite", run(context, strange_row, timed, 2, &result));
+        assert_fails(context, BO_INVALID, "NaN or infinite row", run(context, invalid_row, timed, 2, &result));
         assert_null(result);
     }
     assert_fails(context, BO_NUMERIC, "made, seed 13: a matrix is singular",
@@ -153,7 +153,7 @@ static void test_mistakes(void **state)
     assert_null(result);
     assert_fails(context, BO_INVALID, "at most 1000 seeds", run(context, sample_measure, false, 1001, &result));
     assert_fails(context, BO_INVALID, "unknown experiment", bo_lab_run(context, NULL, NULL, &result));
-    const bo_lab_experiment unregistered = {.name = "stranger"};
+    const bo_lab_experiment unregistered = {.name = "unregistered"};
     assert_fails(context, BO_INVALID, "unknown experiment", bo_lab_run(context, &unregistered, NULL, &result));
     assert_fails(context, BO_INVALID, "out must not be NULL", bo_lab_run(context, bo_lab_at(0), NULL, NULL));
     bo_context_destroy(context);
@@ -166,7 +166,7 @@ static bo_status forever(lab_run *r)
     for (;;) BO_TRY(lab_progress(r, 0.25));
 }
 
-/* A library call that reports its own progress. */
+/* A library call that reports progress itself. */
 static bo_status forever_inside(lab_run *r)
 {
     for (;;) BO_TRY(bo_progress(lab_context(r), "inside", 1, 2));

@@ -1,6 +1,6 @@
-"""Tiny random models of the families that Bochner reads, made with transformers, and their exact outputs.
+"""Tiny random models of the families that Bochner reads, created with transformers, and their exact outputs.
 
-Weights, gains and biases are random and large, so that a part that is left out or exchanged changes the logits.
+Weights, gains and biases are random and large, so that a missing or exchanged part changes the logits.
 """
 import json
 import os

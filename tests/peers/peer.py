@@ -1,4 +1,4 @@
-"""What the comparisons in this directory share: the program, its answers, and skipping.
+"""Shared by the comparisons in this directory: the program, its output, and skipping.
 
 A test imports its packages with `need`, which skips the test (status 77) if one is missing. `fail` ends it with a
 message."""
@@ -48,7 +48,7 @@ def bochner_json(*arguments, text=None):
 
 
 def difference(found, expected):
-    """The largest difference of two arrays; infinite if their shapes differ or a number is not finite."""
+    """The largest difference of two arrays; infinite if their shapes differ or a number is NaN or infinite."""
     import numpy
     found, expected = numpy.asarray(found, dtype="float64"), numpy.asarray(expected, dtype="float64")
     if found.shape != expected.shape or not numpy.isfinite(found).all():

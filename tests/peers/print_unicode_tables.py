@@ -2,7 +2,7 @@
 """Prints src/text/unicode_tables.c from the behavior of the package `tokenizers`.
 
 The package uses several versions of Unicode: that of Rust for digits and lower case, older ones for punctuation, marks
-and normalization forms, and that of Oniguruma for regular expressions. The tables hold these sets, or their difference
+and normalization forms, and that of Oniguruma for regular expressions. The tables contain these sets, or their difference
 from utf8proc and PCRE2, so that ids are equal for every code point.
 
     print_unicode_tables.py >src/text/unicode_tables.c && clang-format -i src/text/unicode_tables.c

@@ -1,8 +1,7 @@
 """Chat templates compared with apply_chat_template of transformers, or with jinja2 in the same environment.
 
 Published templates (tests/data/chat) render many conversations, and random templates of the supported grammar render
-random variables. Every text must be equal, and what one side refuses the other must refuse too; a construct outside of the
-subset may be refused by Bochner alone.
+random variables. Every text must be equal, and both sides must refuse the same input; only Bochner may refuse a construct outside of the subset.
 
   BOCHNER=build/bochner BOCHNER_SOURCE=. python3 tests/peers/test_chat_templates.py [--templates N] [--seed N]
   … --directory DIR        also compare all *.jinja of a directory, and say which are not supported
@@ -34,7 +33,7 @@ TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
 def same_environment():
-    """The environment of transformers, for when it is not installed."""
+    """The environment of transformers, if transformers is not installed."""
 
     class Generation(jinja2.ext.Extension):
         tags = {"generation"}
@@ -124,7 +123,7 @@ FAILED = []
 
 
 def compare(name, template, case, result, strict):
-    """Strict: a refusal of Bochner alone is a difference too. Returns what happened."""
+    """Strict: a refusal by Bochner only is also a difference. Returns the outcome."""
     text, error = oracle(template, case)
     if "text" in result and text == result["text"]:
         return "equal"
@@ -318,7 +317,7 @@ class Grammar:
         )()
 
     def plain(self, depth):
-        """A value that JSON can hold."""
+        """A value that JSON can represent."""
         return self.pick("d", "xs", "messages", "n", "f", "s", "nothing", "flag", "{'z': 1, 'a': [1.5, none]}", "{1: 2}")
 
     def value(self, depth):
@@ -334,7 +333,7 @@ class Grammar:
         )()
 
     def expression(self, depth):
-        """Mostly of matching types: Bochner and Jinja2 then print something; sometimes nonsense, which both refuse."""
+        """Mostly of matching types: Bochner and Jinja2 then print something; sometimes invalid expressions, which both refuse."""
         if self.random.random() < 0.93:
             return self.value(depth)
         return self.pick(

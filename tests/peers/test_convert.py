@@ -1,7 +1,7 @@
 """bochner convert against the packages gguf and transformers.
 
 Tiny random models of every architecture are written as GGUF files, in the order of rows of llama.cpp, and converted. The
-result must have the logits of the original model, its tokenizer must encode as the original one, and decoded blocks of
+result must have the logits of the original model, its tokenizer must encode like the original tokenizer, and decoded blocks of
 quantized numbers must equal those of the package gguf.
 
 Environment: BOCHNER, the program. Exit status 77 if a package is missing.
@@ -58,7 +58,7 @@ TEXTS = ["Hello, world!", "It's the  naïve test 1234567", "", " leading", "東�
 
 
 def byte_characters():
-    """The letters of a byte-level vocabulary, in the order of the bytes' codes."""
+    """The characters of a byte-level vocabulary, in the order of the byte values."""
     return sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
 
 
@@ -568,7 +568,7 @@ def write_llama2c(path, model, version):
         out += np.array([group if version == 2 else 0], np.int32).tobytes()
         out += bytes(256 - len(out))
 
-    def put(name):
+    def write_tensor(name):
         tensor = state[name]
         x = rotate(name, tensor.numpy())
         if version != 2 or x.ndim == 1:
@@ -583,26 +583,26 @@ def write_llama2c(path, model, version):
 
     def layers(part):
         for i in range(LAYERS):
-            put(f"model.layers.{i}.{part}.weight")
+            write_tensor(f"model.layers.{i}.{part}.weight")
 
     attention = [f"self_attn.{p}_proj" for p in "qkvo"]
     mlp = ["mlp.gate_proj", "mlp.down_proj", "mlp.up_proj"]
     with torch.no_grad():
         if version == 0:
-            put("model.embed_tokens.weight")
+            write_tensor("model.embed_tokens.weight")
             for part in ["input_layernorm", *attention, "post_attention_layernorm", *mlp]:
                 layers(part)
-            put("model.norm.weight")
+            write_tensor("model.norm.weight")
             out.extend(bytes(4 * CONTEXT * WIDTH // HEADS))
         else:
             layers("input_layernorm")
             layers("post_attention_layernorm")
-            put("model.norm.weight")
-            put("model.embed_tokens.weight")
+            write_tensor("model.norm.weight")
+            write_tensor("model.embed_tokens.weight")
             for part in attention + mlp:
                 layers(part)
         if not tied:
-            put("lm_head.weight")
+            write_tensor("lm_head.weight")
     path.write_bytes(out)
 
 

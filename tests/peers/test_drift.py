@@ -5,7 +5,7 @@ from peer import bochner_json, fail, directory, need
 
 numpy, stats, integrate = need("numpy", "scipy.stats", "scipy.integrate")
 work = directory()
-warnings.simplefilter("ignore") # of slow integrals, whose values are compared
+warnings.simplefilter("ignore") # slow integrals whose values are compared
 TAILS = pathlib.Path(os.environ["BOCHNER_BUILD"]) / "tests" / "peer_tails"
 
 
@@ -68,7 +68,7 @@ def p_values(a, b):
 
 
 def merged(counts, total):
-    """The program keeps the 255 most frequent categories, and the others are one."""
+    """The program keeps the 255 most frequent categories and merges all others into one."""
     order = sorted(range(len(total)), key=lambda i: (-total[i], "c%d" % i))
     return numpy.concatenate([counts[..., order[:255]], counts[..., order[255:]].sum(axis=-1, keepdims=True)], axis=-1)
 

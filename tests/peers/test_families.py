@@ -1,5 +1,5 @@
 """Pretrained models in Bochner and in transformers: logits of the models of family_models.py and of random variants of each
-family agree, before and after Bochner has saved them. Also models that Bochner trains itself."""
+family agree, before and after Bochner has saved them. Also models trained by Bochner."""
 import ctypes
 import json
 import os
@@ -50,7 +50,7 @@ class Bochner:
         self.library.bo_model_destroy(model)
 
     def logits(self, model, ids, vocab):
-        """Logits after every token, read one at a time, and after the last token, read at once."""
+        """Logits after every token, read token by token, and after the last token, read as one block."""
         session, out = ctypes.c_void_p(), numpy.zeros((len(ids) + 1, vocab), numpy.float32)
         array = (ctypes.c_int32 * len(ids))(*ids)
         for row in range(len(ids) + 1):
@@ -158,7 +158,7 @@ def vary(name, number):
 
 
 def check_trained(bochner, work):
-    """Models that Bochner makes: written as the family that they are."""
+    """Models that Bochner creates: written in the format of their family."""
     text = os.path.join(work, "text.txt")
     with open(text, "w") as file:
         file.write("".join("the %d bottles of beer on the wall, " % n for n in range(2000)))

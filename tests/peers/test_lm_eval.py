@@ -1,5 +1,4 @@
-"""`bochner serve` as a model of lm-eval (local-completions): log-likelihoods of choices, perplexities of texts and generated answers
-are those of the program itself, on a small task of local files."""
+"""`bochner serve` as a model of lm-eval (local-completions): log-likelihoods of choices, perplexities of texts and generated replies equal those of the program, on a small task of local files."""
 import json, math, os, pathlib, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))

@@ -1,4 +1,4 @@
-"""Tests of the Python package, run by pytest. They test the package that `import bochner` finds."""
+"""Tests of the Python package, run by pytest. They test the package imported by `import bochner`."""
 
 import os
 import pathlib

@@ -129,7 +129,7 @@ def test_buffers_and_dlpack(qkv):
     expected = bochner.attention(*(array[0, 0] for array in qkv))
     np.testing.assert_array_equal(bochner.attention(*(memoryview(array[0, 0]) for array in qkv)), expected)
 
-    class Tensor:  # what every array package offers, without being an array
+    class Tensor:  # the protocol of array packages, without being an array
         def __init__(self, array):
             self.array, self.used = array, 0
 
@@ -172,7 +172,7 @@ def test_states_are_plain_bytes(qkv):
         np.testing.assert_array_equal(other.step(q[:, :, 0], k[:, :, 0], v[:, :, 0]), expected)
 
 
-def test_states_of_others_and_damaged_ones_are_refused(qkv):
+def test_foreign_and_damaged_states_are_refused(qkv):
     layer = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32)
     other = bochner.Attention("favor", heads=4, dim=16, causal=True, features=32, seed=9)
     data = bytearray(bochner.State(layer).tobytes())

@@ -1,4 +1,4 @@
-"""Calls on a GPU, or its emulator, compared with those on the CPU: attention, states, features, kernel machines."""
+"""Calls on a GPU, or its emulator, compared with calls on the CPU: attention, states, features, kernel machines."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""The examples in docstrings run and print what they say."""
+"""The examples in docstrings run and print the documented output."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""The programs of examples/python run, and print what they promise."""
+"""The programs of examples/python run, and print the expected output."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ EXPECTED = {
 }
 
 
-def test_every_example_is_here(source):
+def test_every_example_is_listed(source):
     directory = source / "examples" / "python"
     assert {path.stem for path in directory.glob("*.py")} == set(EXPECTED)
     listed = (source / "examples" / "README.md").read_text()

@@ -161,7 +161,7 @@ def test_columns_far_from_0(offset: float) -> None:
     sparse = pytest.importorskip("scipy.sparse")
     rows = RandomFeatures(features=4096, gamma=0.1).fit(sparse.csr_matrix(far)).transform(sparse.csr_matrix(far))
     assert np.abs(rows @ rows.T - exact).max() < 5 / np.sqrt(4096)
-    products = kernel(far, kernel="linear")  # which depends on the numbers themselves
+    products = kernel(far, kernel="linear")  # which depends on the absolute numbers
     np.testing.assert_allclose(products, far @ far.T, rtol=1e-6, atol=1e-6 * np.abs(far @ far.T).max())
 
 

@@ -517,7 +517,7 @@ def test_bad_input(x: object, y: object, weights: object, error: type, message: 
 
 @pytest.mark.parametrize("kind", ["array", "integers", "frame", "text", "missing", "sparse", "stream", "none"])
 def test_large_offsets_lose_nothing(kind: str, tmp_path: object) -> None:
-    # steps of 1/1024 are numbers of float64 at all offsets; without scaling the numbers are used as they are
+    # steps of 1/1024 are numbers of float64 at all offsets; without scaling the numbers are used unchanged
     rng, path = np.random.default_rng(1), os.path.join(str(tmp_path), "model")
     t, b = np.floor(rng.uniform(0, 40, 900) * 1024) / 1024, rng.integers(0, 2, 900)
     if kind == "integers":

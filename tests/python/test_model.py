@@ -50,7 +50,7 @@ def words():
 
 @pytest.fixture(scope="module")
 def framed(words):
-    """A model whose tokenizer puts a special token before a text."""
+    """A model whose tokenizer prepends a special token to a text."""
     contents = json.loads(words.tokenizer.tobytes())
     name, end = "<|endoftext|>", words.tokenizer.end
     token, text = {"SpecialToken": {"id": name, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
@@ -188,13 +188,13 @@ STACKS = {
 @pytest.mark.parametrize("name", STACKS)
 def test_blocks(name, tmp_path):
     """Every layer has the settings of its block, and files and settings contain them."""
-    given = STACKS[name]
-    model = tiny(layers=7, blocks=given, seed=3)
+    settings = STACKS[name]
+    model = tiny(layers=7, blocks=settings, seed=3)
     found = model.config.blocks
-    assert len(found) == len(given)
-    for block, required in zip(found, given):
-        assert {name: block[name] for name in required} == (required if len(given) > 1 else {**required, "repeat": 1})
-    order = [block for block in given for _ in range(block.get("repeat", 1))]
+    assert len(found) == len(settings)
+    for block, required in zip(found, settings):
+        assert {name: block[name] for name in required} == (required if len(settings) > 1 else {**required, "repeat": 1})
+    order = [block for block in settings for _ in range(block.get("repeat", 1))]
     for layer, kind in enumerate(model.attention):
         expected = order[layer % len(order)]
         required = expected.get("mixer") or expected.get("attention", "rfa-gate")
@@ -213,7 +213,7 @@ def test_blocks(name, tmp_path):
 
 
 def test_settings_of_all_blocks():
-    """Settings beside the list belong to all blocks, unless a block has its own. None is the default."""
+    """Settings outside the list apply to all blocks, unless a block overrides them. None is the default."""
     model = tiny(
         layers=4, attention="softmax", window=8, mlp="swiglu", key_heads=1,
         blocks=[{"mlp": "gelu"}, {"window": None}, {"attention": "rfa", "window": None, "features": 6}, {"key_heads": None}],
@@ -462,13 +462,13 @@ def test_states_of_other_models_are_refused(model, words, directory):
 
 
 def test_capacity(words):
-    assert words.session().room == 64
+    assert words.session().remaining == 64
     session = words.session(capacity=4)
     with pytest.raises(bochner.InvalidArgumentError, match="capacity"):
         session.feed([1, 2, 3, 4, 5])
     stream = session.generate([1, 2], max_tokens=9, seed=1, ignore_end=True)
-    assert len(stream.run().ids) == 3 and stream.finish_reason == "context"  # the last one is chosen, and not read
-    assert len(words.generate([1, 2], max_tokens=90, ignore_end=True).run().ids) == 90  # room for prompt and continuation
+    assert len(stream.run().ids) == 3 and stream.finish_reason == "context"  # the last token is chosen, but not read
+    assert len(words.generate([1, 2], max_tokens=90, ignore_end=True).run().ids) == 90  # capacity for prompt and continuation
     with pytest.raises(bochner.InvalidArgumentError):
         words.session(capacity=-1)
 
@@ -618,18 +618,18 @@ def test_chat(words, tmp_path):
     (tmp_path / "chat" / "chat_template.jinja").write_text(template)
     model = bochner.Model.load(tmp_path / "chat")
     options = {"max_tokens": 12, "seed": 4, "temperature": 0.8}
-    answer = model.chat([{"role": "user", "content": "Hello"}], **options).run()
+    reply = model.chat([{"role": "user", "content": "Hello"}], **options).run()
     done = subprocess.run(
         [PROGRAM, "chat", tmp_path / "chat", "--json", "--tokens", "12", "--seed", "4", "--temperature", "0.8"],
         input="Hello\n", capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
-    assert answer.prompt_tokens == found["prompt_tokens"]
-    assert len([token for token in answer.ids if token not in (words.tokenizer.end,)]) == found["tokens"]
+    assert reply.prompt_tokens == found["prompt_tokens"]
+    assert len([token for token in reply.ids if token not in (words.tokenizer.end,)]) == found["tokens"]
     if "\ufffd" not in found["content"]:
-        assert answer.text() == found["content"]
+        assert reply.text() == found["content"]
     same = words.chat([{"role": "user", "content": "Hello"}], template=template, **options)
-    assert same.run().ids == answer.ids
+    assert same.run().ids == reply.ids
     with pytest.raises(OSError):
         words.chat([{"role": "user", "content": "Hello"}])
     with pytest.raises(bochner.BochnerError):
@@ -667,7 +667,7 @@ def test_use_after_close(directory):
     assert repr(model) == "Model(closed)" and model._repr_html_()
     del model
     gc.collect()
-    assert session.feed("abc").shape == (256,)  # what was made from the model keeps it
+    assert session.feed("abc").shape == (256,)  # objects created from the model keep it alive
     assert len(stream.run().ids) == 10 and weights["model.norm.weight"].shape == (32,)
 
 

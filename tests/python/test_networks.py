@@ -32,13 +32,13 @@ EDGES = {"undirected": True, "self_loops": True}
 
 
 def table(rows=200, seed=0):
-    """Rows of which the signs of the first two columns determine the class."""
+    """Rows whose class is determined by the signs of the first two columns."""
     x = np.random.default_rng(seed).standard_normal((rows, 4))
     return x, np.where(x[:, 0] * x[:, 1] > 0, "same", "other")
 
 
 def graph(nodes=120, seed=0):
-    """Nodes of three classes with edges inside of a class, and the parts of the nodes."""
+    """Nodes of three classes with edges within a class, and the parts of the nodes."""
     rng = np.random.default_rng(seed)
     y = np.arange(nodes) % 3
     x = np.eye(3)[y] + rng.standard_normal((nodes, 3))

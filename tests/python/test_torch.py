@@ -118,16 +118,16 @@ def test_modules_train(name):
     assert module.kind in repr(module)
 
 
-# ---- the interface of bochner.Attention --------------------------------------------------------------------------------
+# ---- the API of bochner.Attention --------------------------------------------------------------------------------------
 
 
 def signature(function):
-    """The parameters in their order: names, kinds and defaults, without those that only tensors have."""
+    """The parameters in their order: names, kinds and defaults, without those that only apply to tensors."""
     found = inspect.signature(function).parameters.values()
     return [(p.name, p.kind, None if p.name == "device" else p.default) for p in found if p.name not in ("self", "dtype")]
 
 
-def test_signatures_are_those_of_the_numpy_interface():
+def test_signatures_are_those_of_the_numpy_api():
     assert signature(bt.attention) == signature(bochner.attention)
     assert signature(bt.Attention) == signature(bochner.Attention)
     assert inspect.signature(bt.Attention).parameters["kind"].default == inspect.signature(bt.attention).parameters["kind"].default == "softmax"
@@ -167,7 +167,7 @@ Q = np.ones((1, 2, 3, 4), np.float32)
         ({}, {"kind": "rfa-gate", "causal": True, "log_gate": Q}),
     ],
 )
-def test_errors_have_the_words_of_the_numpy_interface(change, settings):
+def test_error_messages_equal_those_of_the_numpy_api(change, settings):
     inputs = {"q": Q, "k": Q, "v": Q, **change}
     with pytest.raises((TypeError, ValueError)) as actual:
         bochner.attention(**inputs, **settings)
@@ -354,7 +354,7 @@ def test_strides_and_shapes():
     torch.testing.assert_close(grouped, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_numpy_interface_reads_tensors():
+def test_the_numpy_api_reads_tensors():
     q, k, v = torch.randn(3, 2, 9, 8).unbind()
     np.testing.assert_allclose(bochner.attention(q, k, v), sdpa(q, k, v).numpy(), rtol=1e-4, atol=1e-5)
     with pytest.raises(TypeError, match="q"):
@@ -398,7 +398,7 @@ def test_language_model_equals_that_of_the_library(kind, tmp_path):
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0]
-    module.to_model().save(tmp_path / "model")  # the files of the library hold what PyTorch has trained
+    module.to_model().save(tmp_path / "model")  # the files of the library contain the weights trained by PyTorch
     again = bt.LanguageModel(tmp_path / "model")
     for name, tensor in module.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name]), name
@@ -461,7 +461,7 @@ def test_language_models_of_several_blocks(name, tmp_path):
 
 
 def test_language_models_that_were_linearized():
-    """Layers that keep softmax, with another base of RoPE, beside layers whose attention was replaced."""
+    """Layers that keep softmax, with another base of RoPE, next to layers whose attention was replaced."""
     text = "the cat sat on the mat, and the dog sat on the log. " * 20
     blocks = [{"repeat": 2, "window": 8, "rope_base": 100.0}, {}]
     teacher = bochner.Model.create(layers=4, width=32, heads=2, context=32, attention="softmax", blocks=blocks, seed=2)

@@ -17,7 +17,7 @@ def seed():
 
 
 def test_operators_are_registered_correctly():
-    """Schemas, fake kernels and gradients agree with what the operators compute."""
+    """Schemas, fake kernels and gradients agree with the results of the operators."""
     key = _ops.key_of_settings({"kind": "dark", "heads": 2, "dim": 4, "causal": True, "features": 8})
     for dtype in (torch.float32, torch.float64):
         q, k, v = torch.randn(3, 1, 2, 6, 4, dtype=dtype).unbind()
@@ -82,7 +82,7 @@ def llama():
     return transformers.LlamaForCausalLM(config).eval()
 
 
-def test_softmax_in_transformers_equals_theirs(llama):
+def test_softmax_in_transformers_equals_sdpa(llama):
     bt.register_transformers("bochner-softmax", "softmax")
     other = copy.deepcopy(llama)
     other.set_attn_implementation("bochner-softmax")

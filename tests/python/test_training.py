@@ -133,7 +133,7 @@ def test_train_refuses(model, data, settings, message):
     with pytest.raises((bochner.BochnerError, TypeError), match=message):
         model.train(data, **{**QUICK, **settings})
     assert same(before, weights_of(model))
-    model.train(TEXT, **QUICK)  # no lock is left behind
+    model.train(TEXT, **QUICK)  # no lock remains
 
 
 def test_a_model_without_a_tokenizer_is_refused():
@@ -274,10 +274,10 @@ def test_training_waits_for_generation(model):
     reader = threading.Thread(target=read)
     reader.start()
     start = time.monotonic()
-    assert model.train(TEXT, **QUICK).step == 12  # begins between two tokens
+    assert model.train(TEXT, **QUICK).step == 12  # starts between two tokens
     assert time.monotonic() - start < 1
     reader.join()
-    assert "being trained" in result[0] and next(stream) is not None  # the generation can go on
+    assert "being trained" in result[0] and next(stream) is not None  # the generation can continue
 
 
 # ---- progress and plots ---------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_progress(model, capsys, monkeypatch):
     model.train(TEXT, progress=False, **QUICK)
     model.train(TEXT, **QUICK)  # not a terminal
     assert capsys.readouterr().err == ""
-    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # simulates that it is not installed
     model.train(TEXT, progress=True, **QUICK)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 12 and lines[-1].startswith("step 12 of 12: loss")

@@ -1,4 +1,4 @@
-"""The type hints of the package are complete and right, for mypy (strict) and pyright."""
+"""The type hints of the package are complete and correct, for mypy (strict) and pyright."""
 
 import importlib.util
 import pathlib

@@ -216,6 +216,38 @@ def test_unknown_arguments_are_refused_with_a_suggestion(call, name, known, valu
         call(**{name: value})
 
 
+# ---- former names ---------------------------------------------------------------------------------------------------
+
+
+FORMER = [
+    (lambda **keywords: model().train("text" * 200, steps=1, batch=1, context=8, validation=None, **keywords), "folder", "directory"),
+    (lambda **keywords: bochner.Tokenizer.train("the cat and the hat and the bat " * 20, vocab=280, **keywords), "least", "min_frequency"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "former", "name"), FORMER, ids=[former for _, former, _ in FORMER])
+def test_former_names_of_arguments_work_with_a_warning(call, former, name, tmp_path):
+    value = tmp_path / "run" if former == "folder" else 2
+    with pytest.warns(DeprecationWarning, match=f"'{former}' was renamed to '{name}'") as warned:
+        call(**{former: value})
+    assert warned[0].filename == __file__
+    assert former != "folder" or value.is_dir()
+    with pytest.raises(TypeError, match=f"'{name}' and its former name '{former}'"):
+        call(**{former: value, name: value})
+
+
+def test_former_names_of_properties_work_with_a_warning():
+    session = bochner.Model.create(layers=1, width=32, heads=2, context=64).session()
+    with pytest.warns(DeprecationWarning, match="Session.room was renamed to Session.remaining") as warned:
+        assert session.room == session.remaining == 64
+    assert warned[0].filename == __file__
+
+
+def test_functions_without_a_name_refuse_its_former_name():
+    with pytest.raises(TypeError, match="unknown setting 'folder'"):
+        model().evaluate("text", folder="run")
+
+
 # ---- public names ---------------------------------------------------------------------------------------------------
 
 

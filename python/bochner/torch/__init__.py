@@ -5,7 +5,7 @@
 >>> tuple(bochner.torch.attention(q, k, v, kind="favor", causal=True).shape)
 (2, 4, 64, 16)
 
-They work under torch.compile and autocast (with PyTorch 2.4 or later). float64 tensors are computed in float64 by plain
+The operators support torch.compile and autocast (with PyTorch 2.4 or later). float64 tensors are computed in float64 by plain
 reference code, so that torch.autograd.gradcheck can check gradients.
 """
 

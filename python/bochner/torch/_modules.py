@@ -32,8 +32,9 @@ def _compute(
 ) -> Tensor:  # fmt: skip
     """Runs an attention on tensors of any floating dtype. `key` is a function of the precision.
 
-    If `double`, everything is computed in float64. Otherwise float32 and float64 are computed as they are. bfloat16 and float16, and everything under autocast, are computed with
-    matrix products in bfloat16 and everything else in float32. The output has the dtype of q, or that of autocast.
+    If `double`, everything is computed in float64. Otherwise float32 and float64 are computed as they are. bfloat16 and
+    float16, and everything under autocast, are computed with matrix products in bfloat16 and everything else in
+    float32. The output has the dtype of q, or that of autocast.
     """
     q = inputs["q"]
     assert q is not None
@@ -73,7 +74,8 @@ def attention(
     device : str
         Only "cpu", where the tensors are.
     kind, causal, precision, **settings
-        As in :func:`bochner.attention`. float64 tensors need no `precision`. Inputs such as `log_gate`, `sigma` and `m` may be tensors that need gradients.
+        As in :func:`bochner.attention`. float64 tensors need no `precision`. Inputs such as `log_gate`, `sigma` and `m`
+        may be tensors that need gradients.
 
     Examples
     --------
@@ -174,7 +176,7 @@ class Attention(nn.Module):
         if has(c.BO_TRAIT_LAMBDA):
             self.log_lambda = nn.Parameter(torch.zeros(self.key_heads, self.dim, **factory))
         self._draw = 0
-        self._instances: dict[Optional[str], _Attention] = {}  # objects with other frequencies than those of the settings
+        self._instances: dict[Optional[str], _Attention] = {}  # objects whose frequencies differ from those of the settings
         self._set_keys()
 
     def _set_keys(self) -> None:
@@ -200,19 +202,20 @@ class Attention(nn.Module):
         return found
 
     def _adopt(self, change: Any) -> None:
-        """Gives the module objects of its own, one per precision, after `change` was applied to each."""
+        """Creates attention objects for this module, one per precision, and applies `change` to each."""
         for precision in (None, "bfloat16"):
             instance = _Attention(**{"precision": precision, **self.settings})
             change(instance)
             self._instances[precision], self._keys[precision] = instance, _ops.key_of_object(instance)
 
     def redraw(self, draw: int) -> None:
-        """Replace the random features by another draw; draw 0 is that of the constructor. A state_dict does not have it."""
+        """Replace the random features by another draw; draw 0 is the draw of the constructor. A state_dict does not
+        contain it."""
         self._adopt(lambda instance: instance.redraw(draw))
         self._draw = draw
 
     def calibrate(self, q: Tensor, k: Tensor) -> None:
-        """Draw the features from a distribution that suits the data, for kinds with a proposal ("favor++", "favor#")."""
+        """Draw the features from a distribution adapted to the data, for kinds with a proposal ("favor++", "favor#")."""
         queries, keys = (tensor.detach().float().numpy() for tensor in (q, k))
         found = {name: None if value is None else value.detach().float().numpy() for name, value in self._parameters_of_kind().items()}
         self._adopt(lambda instance: instance.calibrate(queries, keys, **found))
@@ -289,13 +292,14 @@ class RidgeAttention(Attention):
 
 
 class MultiheadAttention(nn.Module):
-    """A replacement of torch.nn.MultiheadAttention with any kind of attention.
+    """A replacement of torch.nn.MultiheadAttention with any attention kind.
 
-    It has the same constructor, the same call and the same names in its state_dict, so that weights of one load into the
-    other. Kinds with a gate or a rate add `gate_proj` and `beta_proj`, and kinds with parameters add those of
+    It has the same constructor, the same call and the same names in its state_dict, so that the weights are
+    interchangeable. Kinds with a gate or a rate add `gate_proj` and `beta_proj`, and kinds with parameters add those of
     :class:`Attention`, which `load_state_dict(..., strict=False)` leaves at their initial values.
 
-    Differences: `need_weights` is False by default, because weights take memory quadratic in the number of tokens; `attn_mask` may only be a causal mask; `dropout`, `add_bias_kv` and `add_zero_attn` are not supported.
+    Differences: `need_weights` is False by default, because weights take memory quadratic in the number of tokens;
+    `attn_mask` may only be a causal mask; `dropout`, `add_bias_kv` and `add_zero_attn` are not supported.
 
     Parameters
     ----------
@@ -317,7 +321,7 @@ class MultiheadAttention(nn.Module):
     (2, 100, 64)
     """
 
-    # nn.TransformerEncoderLayer computes softmax attention itself, past this module, where this is true.
+    # If this is true, nn.TransformerEncoderLayer bypasses this module and computes softmax attention.
     _qkv_same_embed_dim = False
 
     @checks_names(AttentionSettings)
@@ -415,7 +419,7 @@ class MultiheadAttention(nn.Module):
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, log_gate: Optional[Tensor], beta: Optional[Tensor], causal: bool, padding: Optional[Tensor]
     ) -> Tensor:
-        """Attention of (batch, tokens, heads, columns). Padding is left out: the other tokens are packed."""
+        """Attention of (batch, tokens, heads, columns). Padding is removed: the remaining tokens are packed."""
         inputs = {"log_gate": log_gate, "beta": beta, **self.attention._parameters_of_kind()}
         key = self._key_for(causal, v)
         if padding is None:
@@ -437,11 +441,11 @@ class MultiheadAttention(nn.Module):
         return q.new_zeros(*q.shape[:3], v.shape[3], dtype=out.dtype).masked_scatter(keep[..., None, None], out)
 
     def _key_for(self, causal: bool, v: Tensor) -> Any:
-        """The key of the attention, or of one that differs in causality or in the columns of the values."""
+        """The key of the attention, or of an attention that differs in causality or in the columns of the values."""
         if causal == self.causal and v.shape[-1] == self.head_dim:
             return self.attention._key
         if self.attention._instances:
-            raise InvalidArgumentError("MultiheadAttention: redrawn or calibrated features serve one kind of call; set `causal` in the constructor")
+            raise InvalidArgumentError("MultiheadAttention: redrawn or calibrated features support one kind of call; set `causal` in the constructor")
         settings = {**self.attention.settings, "causal": causal, "value_dim": int(v.shape[-1])}
         return lambda precision: _ops.key_of_settings({"precision": precision, **settings})
 
@@ -476,9 +480,9 @@ def replace_attention(
     module: nn.Module, kind: AttentionKind = "favor", *, causal: Optional[bool] = None,
     precision: Optional[AttentionPrecision] = None, **settings: Unpack[AttentionSettings],
 ) -> int:  # fmt: skip
-    """Replace every torch.nn.MultiheadAttention inside a module by one of another kind, with its weights.
+    """Replace every torch.nn.MultiheadAttention inside a module by bochner.torch.MultiheadAttention, with its weights.
 
-    Returns the number of replaced modules. Dropout of attention weights is left out, with a warning.
+    Returns the number of replaced modules. Dropout of attention weights is ignored, with a warning.
 
     >>> import torch, bochner.torch
     >>> layer = torch.nn.TransformerEncoderLayer(32, 4, dropout=0.0, batch_first=True)
@@ -496,7 +500,7 @@ def replace_attention(
             if child.bias_k is not None or child.add_zero_attn:
                 raise InvalidArgumentError("replace_attention: add_bias_kv and add_zero_attn are not supported")
             if child.dropout:
-                warnings.warn(f"replace_attention: the dropout of {child.dropout} of attention weights is left out", stacklevel=2)
+                warnings.warn(f"replace_attention: the dropout of {child.dropout} of attention weights is ignored", stacklevel=2)
             first = next(child.parameters())
             new = MultiheadAttention(
                 child.embed_dim, child.num_heads, bias=child.in_proj_bias is not None, kdim=child.kdim, vdim=child.vdim,

@@ -1,8 +1,8 @@
 """Attention of the library as operators of PyTorch, with gradients by the library's backward pass.
 
-With torch.library (PyTorch 2.4) the operators are custom ones, which torch.compile records as single nodes; before, an
-autograd function calls them. An operator receives tensors and text only. The text is the key of an attention object:
-its settings, or the number of an object whose frequencies were calibrated.
+With torch.library (PyTorch 2.4 or later), they are custom operators, which torch.compile records as single nodes; with
+earlier versions, an autograd function calls them. An operator receives tensors and text only. The text is the key of an
+attention object: its settings, or the number of an object whose frequencies were calibrated.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _numbers = itertools.count(1)
 
 
 def key_of_settings(settings: dict[str, Any]) -> str:
-    """The key of an attention with the given settings. torch.compile can evaluate it."""
-    plain = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}  # numbers of NumPy
+    """The key of an attention with these settings. torch.compile can evaluate it."""
+    plain = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}  # NumPy scalars
     return ", ".join([f"{name!r}: {value!r}" for name, value in sorted(plain.items()) if value is not None])
 
 
 def key_of_object(attention: Attention) -> str:
-    """A key of this very object, for as long as it lives."""
+    """A key of this object, valid during its lifetime."""
     key = f"#{next(_numbers)}"
     _kept[key] = attention
     return key
@@ -46,7 +46,7 @@ def _from_settings(key: str) -> Attention:
     try:
         settings = ast.literal_eval(f"{{{key}}}")
     except (ValueError, SyntaxError):
-        raise InvalidArgumentError(f"attention: expected settings that are numbers, texts or truth values, found {key}") from None
+        raise InvalidArgumentError(f"attention: expected settings that are numbers, strings or booleans, found {key}") from None
     return Attention(**settings)
 
 
@@ -64,7 +64,7 @@ def _shape(q: Any, k: Any, tokens_first: bool) -> c.bo_attention_call:
 
 
 def _check(attention: Attention, inputs: dict[str, Optional[Tensor]], tokens_first: bool) -> None:
-    """Refuses tensors whose shapes are not those that the library reads."""
+    """Refuses tensors with unsupported shapes."""
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     assert q is not None and k is not None and v is not None
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
@@ -97,7 +97,7 @@ def _check(attention: Attention, inputs: dict[str, Optional[Tensor]], tokens_fir
 
 
 def _check_lengths(both: list[list[int]], q: Tensor, k: Tensor, tokens_first: bool) -> None:
-    """Refuses numbers of tokens that are not those of a batch of one packed sequence."""
+    """Refuses lengths that do not match a batch of one packed sequence."""
     axis = 1 if tokens_first else 2
     for name, lengths, tensor in zip(("lengths", "key_lengths"), both, (q, k)):
         if not isinstance(lengths, list) or not all(isinstance(length, int) and length >= 0 for length in lengths):
@@ -145,7 +145,7 @@ class _Call:
 
     def _set(self, name: str, at: int) -> None:
         member = getattr(self.call, name)
-        if hasattr(member, "data"):  # one row per token; others are parameters
+        if hasattr(member, "data"):  # one row per token; other inputs are parameters
             member.data = at
         else:
             setattr(self.call, name, at)
@@ -186,7 +186,7 @@ def _forward(
     m_k: Optional[Tensor], bias: Optional[Tensor], bias_k: Optional[Tensor], lengths: Optional[Tensor],
     key_lengths: Optional[Tensor], key: str, tokens_first: bool,
 ) -> Tensor:  # fmt: skip
-    """The output of an attention, without anything for a backward pass."""
+    """The output of an attention, without a tape for a backward pass."""
     inputs = [q, k, v, log_gate, sigma, m, mix, beta, log_decay, lambda_, m_k, bias, bias_k]
     out = _empty_output(q, v)
     _Call(key, inputs, tokens_first, lengths, key_lengths).forward(out, None)
@@ -214,7 +214,7 @@ def _backward(
     bias_k: Optional[Tensor], lengths: Optional[Tensor], key_lengths: Optional[Tensor], key: str, tokens_first: bool,
     needed: list[bool],
 ) -> list[Tensor]:  # fmt: skip
-    """The gradients of the inputs; an empty tensor where none is needed."""
+    """The gradients of the inputs; an empty tensor for inputs without gradient."""
     inputs = [q, k, v, log_gate, sigma, m, mix, beta, log_decay, lambda_, m_k, bias, bias_k]
     return _Call(key, inputs, tokens_first, lengths, key_lengths).backward(out, tape, gradient, needed)
 
@@ -250,7 +250,7 @@ if hasattr(torch.library, "custom_op"):
 
     @forward_tape.register_fake
     def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-        """The size of the tape is not a formula of the shape: where that is a symbol, so is the size."""
+        """The size of the tape is not a formula of the shape: for a symbolic shape, the size is symbolic."""
         *_, lengths, key_lengths, key, tokens_first = rest
         size: Any
         if lengths is not None or any(isinstance(n, torch.SymInt) for n in (*q.shape, *k.shape)):

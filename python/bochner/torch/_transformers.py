@@ -57,7 +57,7 @@ def register_transformers(
         batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
         mask_function: Any = causal_mask_function, attention_mask: Optional[Tensor] = None, **options: Any,
     ) -> Optional[Tensor]:  # fmt: skip
-        """The tokens that are not padding, (batch, keys), up to the last query; None if these are all keys."""
+        """The tokens that are not padding, (batch, keys), up to the last query; None if no key is padding."""
         shape = (batch_size, q_length, kv_length, q_offset, kv_offset)
         bidirectional = mask_function is bidirectional_mask_function
         if not bidirectional and mask_function is not causal_mask_function:
@@ -77,7 +77,8 @@ def register_transformers(
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, kept: Optional[Tensor], causal: bool, settings: dict[str, Any]) -> Tensor:
-    """Attention with a cache and padding. `kept` are the keys up to the last query; a static cache has empty ones after them."""
+    """Attention with a cache and padding. `kept` are the keys up to the last query; a static cache has empty keys after
+    them."""
     if kept is not None and kept.dim() != 2:
         raise InvalidArgumentError("register_transformers: masks other than causal ones and padding are not supported")
     if kept is not None:
@@ -89,7 +90,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, kept: Optional[Tensor], c
         padded = nn.functional.pad(query, (0, 0, keys - queries, 0)) if keys > queries else query
         return attention(padded, key, value, causal=True, **settings)[:, :, keys - queries :]
     out = query.new_zeros(*query.shape[:3], value.shape[3])
-    for at in range(query.shape[0]):  # each sequence has its own number of tokens
+    for at in range(query.shape[0]):  # the number of tokens differs between sequences
         keep = kept[at]
         queried = keep[keys - queries :] if causal else torch.ones(queries, dtype=torch.bool)
         if not bool(queried.any()):
