@@ -16,7 +16,7 @@ bool bo_fit_is_exact(const bo_machine_desc *desc, size_t rows, bool sparse, int 
 enum { BO_EXACT_MAX_ROWS = 50000 };
 /* Seconds to solve the system of an exact kernel. */
 double bo_exact_seconds(double rows, double outputs, int threads);
-/* Resolves the function and the number of features: exact kernel, landmarks or features, within the budget. */
+/* Resolves the function and the number of features: exact kernel, landmarks or random features, within the budget. */
 void bo_fit_resolve_map(bo_context *context, const bo_fit_shape *shape, bo_machine_desc *desc);
 /* There are at most as many landmarks as rows. */
 void bo_fit_limit_landmarks(bo_machine_desc *desc, size_t rows);
@@ -26,8 +26,8 @@ enum { BO_FIT_FEATURES = 4096 };
 /* The memory that a fit may use: the descriptor's limit, or three quarters of bo_process_memory. */
 bo_memory_bound bo_fit_memory(const bo_machine_desc *desc);
 
-/* Rows that a fit keeps at most for validation, for the calibration of classes or for intervals of numbers, which need
- * more, and how many of them data-dependent maps use. */
+/* Maximum number of rows that a fit keeps for validation: for intervals of numbers, for the calibration of classes, and
+ * the part that data-dependent maps use. */
 enum { BO_KEPT_ROWS = 4096, BO_KEPT_ROWS_OF_CLASSES = 2048, BO_SAMPLED_ROWS = 2048 };
 
 /* From this number of columns on, frequencies are drawn independently. */

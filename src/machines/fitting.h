@@ -30,7 +30,7 @@ struct bo_fitting {
 bo_row_map bo_fitting_row_map(const bo_fitting *fitting);
 bo_fit_shape bo_samples_shape(const bo_samples *samples);
 /* Everything before the first row is added: scaling, targets, γ and λ, the map. `rows`: the expected number of rows.
- * `setting`: what was chosen before, or NULL. */
+ * `setting`: the result of bo_tune, or NULL. */
 bo_status bo_fitting_prepare(bo_context *context, const bo_machine_desc *desc, const bo_samples *samples, size_t rows,
                              const bo_setting *setting, bo_fitting **out);
 /* The problem of this fit with these samples. */

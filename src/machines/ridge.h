@@ -24,8 +24,8 @@ bo_status bo_moments_create(bo_context *context, const bo_row_map *row_map, size
 void bo_moments_free(bo_moments *moments);
 bo_status bo_moments_add(bo_context *context, bo_moments *moments, const bo_row_map *row_map, const bo_targets *targets,
                          const bo_samples *samples, bool report);
-/* The upper triangle of G (size x size) in memory of the host, until it is closed; `changed`: the moments take it
- * over. */
+/* The upper triangle of G (size x size) in host memory, until it is closed; `changed`: the moments are updated from it.
+ */
 bo_status bo_moments_open(bo_context *context, const bo_moments *moments, double **gram);
 bo_status bo_moments_close(bo_context *context, const bo_moments *moments, double *gram, bool changed);
 /* Estimate of the largest eigenvalue of the centered ZᵀZ, by power iteration. */
@@ -51,7 +51,7 @@ typedef struct bo_machine_ridge {
     double *intercept;         /* outputs; f = β·(φ - center) + intercept */
     double *center;            /* features */
     double weight;             /* Σ w */
-    double rows;               /* rows of positive weight, the count for GCV */
+    double rows;               /* number of rows of positive weight, for GCV */
     double freedom;            /* effective degrees of freedom, intercept included */
     double *rss;               /* outputs: residual sum of squares on the training rows */
     double gcv;                /* generalized cross-validation, summed over outputs */

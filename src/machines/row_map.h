@@ -11,13 +11,13 @@ typedef struct bo_row_map {
     float quantum; /* features are rounded to multiples of it, at most 127 of them; a power of two; 0: not rounded */
 } bo_row_map;
 
-/* Computes z (rows x features, stride ldz) from raw rows, without rounding, and with it. */
+/* Computes z (rows x features, stride ldz) from raw rows: `project` without rounding, `apply` with rounding. */
 bo_status bo_row_map_project(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs, float *z,
                              size_t ldz);
 bo_status bo_row_map_apply(bo_context *context, const bo_row_map *row_map, const bo_input_view *inputs, float *z,
                            size_t ldz);
-/* The mean of the features of scaled rows, of BO_MACHINE_BLOCK rows at most: what is subtracted before features are
- * summed, because sums of small numbers are more accurate. */
+/* The mean of the features of at most BO_MACHINE_BLOCK scaled rows. It is subtracted before features are summed,
+ * because sums of small numbers are more accurate. */
 bo_status bo_typical_features(bo_context *context, const bo_features *phi, size_t rows, const float *scaled, size_t ldx,
                               float *out);
 /* Rounds z in place; q (rows x columns, stride ldq) receives the multiples, or NULL. */
@@ -27,7 +27,7 @@ void bo_round_features(bo_context *context, float quantum, size_t rows, size_t c
 bool bo_is_quantum(float quantum);
 /* The quantum of a map with bounded features (sin/cos or cos with bias, without importance weights); otherwise 0. */
 float bo_quantum_of(const bo_features_desc *resolved);
-/* The precision of a fit: the requested one, or the lowest whose rounding is negligible beside λ. */
+/* The precision of a fit: the requested one, or the lowest whose rounding is negligible relative to λ. */
 bo_status bo_choose_precision(bo_context *context, const bo_machine_desc *desc, const bo_features_desc *resolved,
                               bool weighted, size_t rows, double lambda, double spectrum, bo_gram_precision *out);
 /* The λ below which rounding to `quantum` would matter, for this number of rows. */

@@ -8,7 +8,7 @@
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
-/* Rows of inputs that were checked, dense or sparse, or some of them. */
+/* Checked rows of inputs, dense or sparse, or a range of them. */
 typedef struct bo_input_view {
     size_t rows;
     const float *x; /* NULL: sparse */
@@ -16,7 +16,7 @@ typedef struct bo_input_view {
     bo_sparse sparse;
 } bo_input_view;
 
-/* The rows of a caller, which must have `dim` columns. */
+/* A view of the rows of a caller, which must have `dim` columns. */
 bo_status bo_input_view_make(bo_context *context, const bo_inputs *inputs, size_t dim, bo_input_view *out);
 /* BO_INVALID if a number of the rows [first, first + rows) is not finite. */
 bo_status bo_input_view_check_finite(bo_context *context, const bo_input_view *inputs, size_t first, size_t rows,

@@ -8,8 +8,8 @@
 /* s(x)_j = (x_j - mean_j) * factor_j, clamped to ±limit; factor 0 drops a constant column. QUANTILE: the normal
  * quantile of the rank of x_j among the knots of the column instead. Then the metric, if there is one, maps the row.
  *
- * Rows are first reduced by `shift`: a machine that was loaded without its schema takes the numbers of a table, but it
- * was fitted to their differences from the origins of the columns (src/io/origins.h).
+ * Rows are first reduced by `shift`: a machine that was loaded without its schema predicts the unmodified numbers of a
+ * table, but it was fitted to differences from the origins of the columns (src/io/origins.h).
  *
  * Sparse samples are fitted with kernels of differences, which do not change if s(0) is subtracted: the scaled rows are
  * s(x) - s(0), as sparse as x, and have only the columns that vary (`place`).
@@ -27,8 +27,8 @@ typedef struct bo_scaler {
     /* dim x BO_KNOTS, ascending in each column; descending: a column of two values, scaled like COLUMNS */
     float *knots;
     bo_metric metric; /* a NULL: none */
-    double *origin;   /* of the rows of the fit: they are the numbers of a table minus it; NULL: not known */
-    double *shift;    /* in float64, subtracted from rows that are scaled; NULL: nothing; never in a fit */
+    double *origin;   /* subtracted from the numbers of the table to get the rows of the fit; NULL: not known */
+    double *shift;    /* in float64, subtracted from rows before scaling; NULL: none; not used in a fit */
 } bo_scaler;
 
 enum { BO_KNOTS = 256 };
@@ -39,11 +39,11 @@ void bo_scaler_report(bo_context *context, const bo_scaler *scaler, size_t sampl
 /* Sets kept and place, for sparse rows or not; mean and factor must be set. */
 bo_status bo_scaler_finish(bo_context *context, bool sparse, bo_scaler *scaler);
 bo_status bo_scaler_copy(bo_context *context, const bo_scaler *scaler, bo_scaler *out);
-/* For a file whose rows are read with `schema`; NULL: as they are. *out is what to subtract from them; NULL:
- * nothing. */
+/* For a file whose rows are read with `schema`, or unmodified if it is NULL. *out: the numbers to subtract from the
+ * rows; NULL: none. */
 bo_status bo_scaler_shift_of_file(bo_context *context, const bo_scaler *scaler, const bo_schema *schema, double **out);
-/* Of a file: `shift` is subtracted from rows that are read with `schema`, or NULL. Sets the origin, and for a caller
- * who does not know the schema (`raw`) the shift of rows that are read without it. */
+/* After loading: `shift` is subtracted from rows that are read with `schema`, or NULL. Sets the origin, and for a
+ * caller who does not know the schema (`raw`) the shift of rows that are read without it. */
 bo_status bo_scaler_resolve(bo_context *context, const bo_schema *schema, bool raw, bo_scaler *scaler);
 void bo_scaler_free(bo_scaler *scaler);
 /* Replaces the metric by a copy; NULL: none. For dense rows. */

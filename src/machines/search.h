@@ -39,7 +39,7 @@ bo_status bo_search_closed_form(bo_context *context, const bo_machine_desc *desc
                                 const bo_targets *targets, const bo_samples *scaled, bool light, bo_search_point *best,
                                 bo_loo *loo);
 
-/* Depths of networks that are tried if the descriptor leaves the choice to the search: 1 to this one. */
+/* Maximum depth of networks in a search of the depth; the minimum is 1. */
 enum { BO_DEPTHS_SEARCHED = 3 };
 
 /* The search: rows of its first stage, rows up to which its second stage is exact, and maximum features of the smaller
