@@ -159,9 +159,9 @@ BO_API bo_status bo_explain_values(bo_context *context, const bo_machine *machin
 /** Computes a partial dependence curve (Friedman 2001): the mean prediction over the rows if a column has a given value
  * in all.
  *
- * The band contains the individual curves of 80% of the rows (Goldstein et al. 2015). Those of a regression are shifted
- * to the level of the mean curve: the band is wide where the effect of the column depends on other columns, and has
- * width 0 if the effects add up. Probabilities are not shifted, and stay between 0 and 1.
+ * The band contains the individual curves of 80% of the rows (Goldstein et al. 2015). The curves of a regression are
+ * shifted to the level of the mean curve: the band is wide where the effect of the column depends on other columns, and
+ * has width 0 if the effects add up. Probabilities are not shifted, and stay between 0 and 1.
  *
  * @param context       the context; progress is reported as "curves"
  * @param machine       the machine

@@ -126,7 +126,7 @@ typedef enum bo_kernel {
  * kernels with a closed form the inverse of the kernel matrix of these rows
  *
  * NETWORK is unbiased for `depth` 1; for deeper networks, the bias is of order 1 / features, and the error of order 1 /
- * √features. LANDMARKS (the Nyström method) requires `sample` and needs neither frequencies nor a draw: `features` rows
+ * √features. LANDMARKS (the Nyström method) requires `sample` and uses no frequencies and no draw: `features` rows
  * of it are chosen, uniformly or, with sampling LEVERAGE, by ridge leverage scores. φ(x)·φ(y) = k(x, y) if x or y is a
  * landmark, up to about 1e-6, and |φ(x)|² <= k(x, x) elsewhere. If the sample has fewer rows, the remaining features
  * are 0. SELFTENSOR (2310.01655) keeps φ(x)·φ(y) >= 0. On average it exceeds k by the variance of the sketch, which is
@@ -166,8 +166,8 @@ typedef enum bo_hidden_activation {
 /** The dependence between frequencies.
  *
  * All draws are unbiased except two (docs/reference/features.md): HADAMARD, whose directions are not exactly uniform,
- * has a bias of order 1/dim; MOMENT, whose fourth moments are smaller than those of the distribution, has a bias of
- * order 1/m.
+ * has a bias of order 1/dim; MOMENT, whose fourth moments are smaller than the moments of the distribution, has a bias
+ * of order 1/m.
  */
 typedef enum bo_draw {
     BO_DRAW_DEFAULT = 0,    /**< ORTHOGONAL for rotation-invariant distributions, otherwise IID */

@@ -7,9 +7,17 @@
  * infinite-width limit of that network trained by Adam in the tangent parametrization. The step size c and the number
  * of steps replace λ as the regularization; the rate decreases linearly to 0. Both are chosen by the error on a fifth
  * of the rows, and then all rows are fitted. */
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../features/enums.h"
-#include "passes.h"
 #include "../math/linalg.h"
+#include "estimate.h"
+#include "left_out.h"
+#include "machine.h"
+#include "passes.h"
+#include "row_map.h"
+#include "samples.h"
+#include "solvers.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,11 @@
 /* The error of a machine, measured on left-out rows: noise variance (regression), calibration of probabilities
  * (classification), and validation metrics. */
+#include "../base/base.h"
 #include "../math/metrics.h"
-#include "internal.h"
+#include "left_out.h"
+#include "machine.h"
+#include "prediction.h"
+#include "samples.h"
 
 #include <math.h>
 #include <string.h>

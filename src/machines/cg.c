@@ -10,10 +10,16 @@
  * With landmarks, φ(x) = W k(Z, x), the passes use the kernel values k(Z, x) directly: Zc = Kc Wᵀ, so that a pass
  * takes n R instead of n R² operations. The sample is the landmarks, and P, an R x R matrix, is factorized (FALKON:
  * Rudi, Carratino and Rosasco 2017, arXiv 1705.10958). The machine has the coefficients α = Wᵀβ of kernel values. */
-#include "passes.h"
-#include "../features/landmarks.h"
+#include "../base/base.h"
 #include "../device/cpu/kernels.h"
+#include "../features/landmarks.h"
 #include "../math/linalg.h"
+#include "estimate.h"
+#include "machine.h"
+#include "passes.h"
+#include "ridge.h"
+#include "samples.h"
+#include "solvers.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,10 @@
 /* Checks of descriptors and samples before a fit. */
-#include "enums.h"
-#include "../features/enums.h"
+#include "../base/base.h"
 #include "../device/device.h"
-#include "internal.h"
+#include "../features/enums.h"
+#include "enums.h"
+#include "estimate.h"
+#include "samples.h"
 
 #include <math.h>
 

@@ -4,7 +4,11 @@
  *
  * The first machine is the leader: it owns the other members, and the intervals use its standard deviations with the
  * errors of the mean. */
-#include "internal.h"
+#include "../base/base.h"
+#include "left_out.h"
+#include "machine.h"
+#include "prediction.h"
+#include "samples.h"
 #include "tune.h"
 
 #include <assert.h>

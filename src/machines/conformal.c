@@ -5,10 +5,17 @@
  * probability at least p (jackknife+, arXiv 1905.02928, with leave-one-out predictions in closed form; split conformal
  * prediction with held-out rows). Quantiles are taken over windows of rows with similar predictions, so that intervals
  * have the requested coverage for small and for large predictions. */
-#include "internal.h"
-#include "intervals.h"
+#include "../base/base.h"
 #include "../features/sections.h"
 #include "../math/special.h"
+#include "intervals.h"
+#include "left_out.h"
+#include "machine.h"
+#include "prediction.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
 
 #include <math.h>
 #include <stdlib.h>

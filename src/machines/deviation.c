@@ -11,9 +11,9 @@
  *
  * and the approximate leave-one-out value of η_i is η_i - r_i h_i / (1 - h_i) with h_i = b_iᵀ H⁻¹ b_i. The penalty of
  * the features is the one with the best leave-one-out interval score. */
-#include "internal.h"
-#include "intervals.h"
+#include "../base/base.h"
 #include "../math/linalg.h"
+#include "intervals.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,11 +1,17 @@
 /* The two-sample test of whole rows: encoding, features, and p-values by permutation or from the asymptotic
  * distribution. */
-#include "enums.h"
+#include "../base/base.h"
+#include "../base/rng.h"
+#include "../base/trace.h"
 #include "../features/enums.h"
 #include "../features/facts.h"
-#include "drift.h"
-#include "../base/trace.h"
 #include "../math/linalg.h"
+#include "drift.h"
+#include "enums.h"
+#include "estimate.h"
+#include "row_map.h"
+#include "samples.h"
+#include "search.h"
 
 #include <math.h>
 #include <string.h>

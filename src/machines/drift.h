@@ -4,7 +4,6 @@
 #define BO_MACHINES_DRIFT_H
 
 #include <bochner/drift.h>
-#include "internal.h"
 
 /* ---- sums of the features of both sides -------------------------------------------------------------------------- */
 

@@ -5,8 +5,9 @@
  * Σ λ_i z_i², with the eigenvalues of the covariance (diag(t) - ttᵀ/N)/(N - 1). Rare categories have a different
  * variance: one row in one of many categories is in A or in B. Therefore U is shifted and scaled to the exact mean and
  * variance that it has given t. */
-#include "drift.h"
+#include "../base/base.h"
 #include "../math/special.h"
+#include "drift.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* Two-sample tests of single columns, and the sums that tests of columns and of whole rows share. */
-#include "drift.h"
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../math/linalg.h"
 #include "../math/special.h"
+#include "drift.h"
 
 #include <math.h>
 #include <stdlib.h>

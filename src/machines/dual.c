@@ -8,9 +8,19 @@
  * With an exact kernel (function SECTIONS) Zc Zcᵀ is √w Kc √w, with Kc the centered kernel matrix, and β = √w α / λ are
  * the coefficients of k(·, x_i). Since √wᵀα = 0, only the means of the columns of K remain of the centering of a new
  * row. */
-#include "internal.h"
+#include "../base/base.h"
 #include "../features/sections.h"
+#include "../io/sparse.h"
 #include "../math/linalg.h"
+#include "leave_one_out.h"
+#include "left_out.h"
+#include "machine.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
+#include "search.h"
+#include "solvers.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,19 @@
 /* Principal component analysis in feature space: sums over rows, eigenvectors of the covariance, coordinates of new
  * rows. */
-#include "enums.h"
+#include "../base/base.h"
+#include "../base/trace.h"
 #include "../features/enums.h"
 #include "../features/facts.h"
-#include "embedding.h"
-#include "../base/trace.h"
 #include "../features/files.h"
 #include "../math/linalg.h"
+#include "embedding.h"
+#include "enums.h"
+#include "estimate.h"
+#include "fitting.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
+#include "search.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define BO_MACHINES_EMBEDDING_H
 
 #include <bochner/embedding.h>
-#include "internal.h"
+#include "scaler.h"
 
 /* R = features, K = components, d = dim. */
 struct bo_embedding {

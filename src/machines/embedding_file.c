@@ -1,12 +1,14 @@
 /* Files of embeddings: one safetensors file with the tensors that bo_embedding_apply needs, the report as JSON in the
  * metadata, the feature map, and the schema of the data. */
-#include "enums.h"
-#include "embedding.h"
-#include "file_arrays.h"
+#include "../base/base.h"
 #include "../base/trace.h"
 #include "../features/files.h"
-#include "../io/schema.h"
 #include "../io/json.h"
+#include "../io/schema.h"
+#include "embedding.h"
+#include "enums.h"
+#include "file_arrays.h"
+#include "scaler.h"
 
 #include <math.h>
 #include <stdio.h>

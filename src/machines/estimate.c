@@ -1,10 +1,17 @@
 /* Estimates memory and time of a fit and resolves its defaults: loss, solver, number of features. */
+#include "../base/base.h"
 #include "../device/device.h"
-#include "internal.h"
-#include "tune.h"
 #include "../features/facts.h"
 #include "../features/resolve.h"
 #include "../features/sections.h"
+#include "estimate.h"
+#include "fitting.h"
+#include "left_out.h"
+#include "machine.h"
+#include "samples.h"
+#include "search.h"
+#include "solvers.h"
+#include "tune.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,11 +6,17 @@
  *
  * where kc(x, y) = k(x, y) - m(x) - m(y) + mean of m is centered by the weighted means m(x) of k(x, x_i) over i (m = 0
  * without an intercept), and q replaces φᵀ(ZᵀZ + D)⁻¹φ in the predictive variance. */
-#include "internal.h"
+#include "../base/base.h"
 #include "../base/sizes.h"
 #include "../features/kernel_block.h"
 #include "../features/sections.h"
+#include "../io/sparse.h"
 #include "../math/linalg.h"
+#include "intervals.h"
+#include "machine.h"
+#include "prediction.h"
+#include "samples.h"
+#include "scaler.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,10 +14,16 @@
  * conjugate to the last one explicitly: p ← z - p (zᵀq)/(pᵀq) with q the product of the system with p (flexible CG).
  *
  * The error on rows that were not used is measured with a second system, without a random part of the rows. */
-#include "internal.h"
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../base/sizes.h"
 #include "../features/sections.h"
+#include "estimate.h"
+#include "left_out.h"
+#include "machine.h"
 #include "pivots.h"
+#include "samples.h"
+#include "solvers.h"
 #include "strips.h"
 
 #include <math.h>

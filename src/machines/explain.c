@@ -1,8 +1,12 @@
 /* Explanations of machines: gradients, permutation importance, partial dependence curves. */
-#include "../math/metrics.h"
-#include "explain.h"
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../base/trace.h"
 #include "../math/linalg.h"
+#include "../math/metrics.h"
+#include "explain.h"
+#include "prediction.h"
+#include "samples.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #define BO_MACHINES_EXPLAIN_H
 
 #include <bochner/explain.h>
-#include "internal.h"
 
 /* What is explained: a machine, the columns of its inputs, and rows. */
 typedef struct bo_explained {

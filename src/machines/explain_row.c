@@ -6,8 +6,11 @@
  * - f_0. The mean over all orders and rows is the Shapley value. Columns that are equal in both rows contribute 0 and
  * are left out, which makes walks through sparse rows short. A pair of walks has opposite orders, whose errors partly
  * cancel (Mitchell et al. 2022, arXiv 2104.12199). */
-#include "explain.h"
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../base/trace.h"
+#include "explain.h"
+#include "samples.h"
 
 #include <math.h>
 #include <string.h>

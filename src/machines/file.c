@@ -1,13 +1,18 @@
 /* Model files: one safetensors file with the tensors that prediction needs, the report as JSON in the metadata, the
  * tensors and the description of the feature map (src/features), and the schema of the data. */
-#include "enums.h"
+#include "../base/base.h"
 #include "../base/trace.h"
-#include "file_arrays.h"
-#include "internal.h"
 #include "../features/files.h"
-#include "../io/schema.h"
 #include "../io/json.h"
+#include "../io/schema.h"
 #include "../io/tensors.h"
+#include "../math/metric.h"
+#include "enums.h"
+#include "file_arrays.h"
+#include "intervals.h"
+#include "machine.h"
+#include "row_map.h"
+#include "scaler.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -1,7 +1,15 @@
 /* Fits in memory. The primal fit is a stream of one block, so that both give the same result. */
-#include "enums.h"
+#include "../base/base.h"
 #include "../base/trace.h"
+#include "enums.h"
+#include "estimate.h"
 #include "fitting.h"
+#include "left_out.h"
+#include "machine.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
+#include "solvers.h"
 
 #include <assert.h>
 #include <math.h>

@@ -5,10 +5,15 @@
  * is the backward pass of the feature map with β as the gradient of the features of every row: two matrix products per
  * block of rows and output. An exact kernel has Σ_i β_i ∇k(A s, A s_i). A committee has the weighted mean of its
  * members. If f is the logarithm of the target, the gradient is multiplied by the prediction. */
+#include "../base/base.h"
 #include "../base/trace.h"
-#include "internal.h"
 #include "../features/sections.h"
 #include "../math/linalg.h"
+#include "../math/metric.h"
+#include "prediction.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
 
 #include <math.h>
 #include <string.h>

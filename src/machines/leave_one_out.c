@@ -1,8 +1,13 @@
 /* Leave-one-out errors of kernel ridge regression on a sample, and of a few training rows of a full fit. */
-#include "internal.h"
+#include "../base/base.h"
 #include "../features/kernel_block.h"
 #include "../features/sparse.h"
 #include "../math/linalg.h"
+#include "leave_one_out.h"
+#include "left_out.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
 
 #include <assert.h>
 #include <math.h>

@@ -5,9 +5,15 @@
  * L-BFGS, preconditioned with the ridge system: the Hessian of a class is bounded by ¼ ZᵀZ + λ (up to the coupling of
  * classes), and (¼ A + λ)⁻¹ = 4 (A + 4λ)⁻¹ is a solve with the factor of ridge. It starts at the calibrated ridge
  * solution. */
-#include "../math/metrics.h"
-#include "passes.h"
+#include "../base/base.h"
 #include "../math/linalg.h"
+#include "../math/metrics.h"
+#include "estimate.h"
+#include "machine.h"
+#include "passes.h"
+#include "ridge.h"
+#include "samples.h"
+#include "solvers.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,18 @@
 /* The machine object: names, creation, calls of predictions (predict.c), tests. Solvers fill it; file.c saves and loads
  * it. */
-#include "enums.h"
+#include "../base/base.h"
 #include "../base/trace.h"
-#include "internal.h"
+#include "../device/copies.h"
 #include "../device/cpu/kernels.h"
 #include "../math/linalg.h"
 #include "../math/metrics.h"
+#include "enums.h"
+#include "intervals.h"
+#include "machine.h"
+#include "prediction.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
 
 #include <assert.h>
 #include <math.h>

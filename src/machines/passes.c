@@ -1,5 +1,13 @@
 /* Passes over rows that compute the features again each time. */
+#include "../base/base.h"
+#include "../base/rng.h"
+#include "left_out.h"
+#include "machine.h"
 #include "passes.h"
+#include "prediction.h"
+#include "row_map.h"
+#include "samples.h"
+#include "solvers.h"
 
 #include <math.h>
 #include <string.h>

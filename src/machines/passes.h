@@ -2,7 +2,9 @@
 #ifndef BO_MACHINES_PASSES_H
 #define BO_MACHINES_PASSES_H
 
-#include "internal.h"
+#include "left_out.h"
+#include "samples.h"
+#include "solvers.h"
 
 /* One block of rows at a time: features (centered, weighted by √w) and encoded targets. */
 typedef struct bo_row_pass {

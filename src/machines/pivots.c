@@ -8,12 +8,15 @@
  *
  *     P⁻¹ v = (v - F (FᵀF + λ I)⁻¹ Fᵀ v) / λ.
  */
-#include "pivots.h"
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../base/sizes.h"
+#include "../device/cpu/kernels.h"
 #include "../features/kernel_block.h"
 #include "../features/sections.h"
-#include "../device/cpu/kernels.h"
 #include "../math/linalg.h"
+#include "pivots.h"
+#include "row_map.h"
 
 #include <math.h>
 #include <string.h>

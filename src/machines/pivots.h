@@ -2,7 +2,7 @@
 #ifndef BO_MACHINES_PIVOTS_H
 #define BO_MACHINES_PIVOTS_H
 
-#include "internal.h"
+#include <bochner/features.h>
 
 /* P = F Fᵀ + λ I with F Fᵀ ≈ √w K √w, for the kernel K of a map of sections. */
 typedef struct bo_pivots {

@@ -1,10 +1,16 @@
 /* Predictions of machines with random features, block by block, on the CPU or a GPU (gpu/predict.c). */
-#include "enums.h"
+#include "../base/base.h"
 #include "../base/trace.h"
-#include "internal.h"
 #include "../device/cpu/kernels.h"
+#include "../io/sparse.h"
 #include "../math/linalg.h"
+#include "enums.h"
 #include "gpu/predict.h"
+#include "intervals.h"
+#include "machine.h"
+#include "prediction.h"
+#include "row_map.h"
+#include "samples.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,8 +1,18 @@
 /* The steps of a fit before the first row: scaling, targets, the choice of γ and λ, the feature map. */
-#include "embedding.h"
-#include "fitting.h"
+#include "../base/base.h"
 #include "../features/facts.h"
 #include "../features/sections.h"
+#include "../io/sparse.h"
+#include "embedding.h"
+#include "estimate.h"
+#include "fitting.h"
+#include "machine.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
+#include "search.h"
+#include "solvers.h"
 
 #include <assert.h>
 #include <math.h>

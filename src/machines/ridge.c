@@ -1,7 +1,13 @@
 /* Ridge regression: sums over rows, and the solution of the linear system. */
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../device/device.h"
-#include "internal.h"
 #include "../math/linalg.h"
+#include "device_sums.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,8 +1,12 @@
 /* Maps rows to features: scaling (scaler.c), feature map, rounding. */
+#include "../base/base.h"
+#include "../device/cpu/kernels.h"
 #include "../features/enums.h"
 #include "../features/sparse.h"
-#include "internal.h"
-#include "../device/cpu/kernels.h"
+#include "../io/sparse.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
 
 #include <assert.h>
 #include <float.h>

@@ -1,6 +1,9 @@
 /* Training rows: checks, subsets, and targets as the right-hand side of the linear system. */
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../features/inputs.h"
-#include "internal.h"
+#include "../io/sparse.h"
+#include "samples.h"
 
 #include <float.h>
 #include <math.h>

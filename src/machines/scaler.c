@@ -1,9 +1,13 @@
 /* Scaling of rows: statistics of the training data that a model keeps. Columns are standardized, or mapped to normal
  * quantiles by their ranks, and then mapped by a metric. */
-#include "internal.h"
-#include "../io/schema.h"
+#include "../base/base.h"
 #include "../device/cpu/kernels.h"
+#include "../io/schema.h"
+#include "../io/sparse.h"
+#include "../math/metric.h"
 #include "../math/special.h"
+#include "samples.h"
+#include "scaler.h"
 
 #include <assert.h>
 #include <float.h>

@@ -7,8 +7,18 @@
  *    have no frequency. Up to BO_EXACT_ROWS rows the score is exact leave-one-out on all rows; beyond, it is
  *    bo_ridge_score with a quarter and then half of the features. More features allow a more local kernel, so the
  *    change of γ from a quarter to half of the features is applied once more. */
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../base/trace.h"
-#include "internal.h"
+#include "../io/sparse.h"
+#include "leave_one_out.h"
+#include "left_out.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
+#include "search.h"
+#include "solvers.h"
 
 #include <assert.h>
 #include <math.h>

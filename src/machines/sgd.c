@@ -1,8 +1,15 @@
 /* Mini-batch gradient descent on ½ Σ w|f(x) - y|²/n + ½ β D β/n. The step size comes from the spectrum: with batches of
  * b rows, the largest row norm |z|² = m and the largest eigenvalue λ₁ of ZᵀZ/n, the iteration is stable below 2b/(m +
  * (b - 1)λ₁ + b max D/n). Half of that is used, and the iterates of the second half are averaged. */
-#include "passes.h"
+#include "../base/base.h"
+#include "../base/rng.h"
 #include "../math/linalg.h"
+#include "machine.h"
+#include "passes.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
+#include "solvers.h"
 
 #include <math.h>
 #include <string.h>

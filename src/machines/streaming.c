@@ -1,9 +1,20 @@
 /* Streaming fits: blocks of rows are added to moments, which can be merged and are solved at the end. */
-#include "enums.h"
+#include "../base/base.h"
 #include "../base/trace.h"
-#include "embedding.h"
-#include "fitting.h"
 #include "../features/files.h"
+#include "../math/metric.h"
+#include "embedding.h"
+#include "enums.h"
+#include "estimate.h"
+#include "fitting.h"
+#include "left_out.h"
+#include "machine.h"
+#include "ridge.h"
+#include "row_map.h"
+#include "samples.h"
+#include "scaler.h"
+#include "search.h"
+#include "solvers.h"
 
 #include <assert.h>
 #include <math.h>

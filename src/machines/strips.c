@@ -1,10 +1,11 @@
 /* Products of a symmetric kernel matrix K with a few vectors. Each block of the upper triangle is read from memory once
  * per product and used twice: B for the rows of its strip and Bᵀ for its columns. */
-#include "strips.h"
+#include "../base/base.h"
 #include "../base/sizes.h"
+#include "../device/cpu/kernels.h"
 #include "../features/kernel_block.h"
 #include "../features/sections.h"
-#include "../device/cpu/kernels.h"
+#include "strips.h"
 
 #include <string.h>
 

@@ -2,7 +2,8 @@
 #ifndef BO_MACHINES_STRIPS_H
 #define BO_MACHINES_STRIPS_H
 
-#include "internal.h"
+#include <bochner/features.h>
+#include "../base/tiny.h"
 
 /* The upper triangle in strips: strip s has the rows from s BO_STRIP_ROWS on and all columns from its first row on. The
  * first `kept` strips are in memory; the remaining strips are computed again in each product. */

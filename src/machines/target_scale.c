@@ -3,9 +3,16 @@
  *
  * If log y = f(x) + e, the mean of y is exp(f(x)) E exp(e). The second factor is estimated by the mean of exp(e_i) over
  * left-out rows (Duan's smearing estimate, JASA 78, 1983). Ends of intervals are quantiles and need no factor. */
-#include "enums.h"
-#include "internal.h"
+#include "../base/base.h"
 #include "../math/linalg.h"
+#include "enums.h"
+#include "leave_one_out.h"
+#include "left_out.h"
+#include "machine.h"
+#include "prediction.h"
+#include "samples.h"
+#include "scaler.h"
+#include "search.h"
 
 #include <math.h>
 #include <string.h>

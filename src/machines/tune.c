@@ -9,11 +9,17 @@
  * 2. Compare: those close to the best on BO_TUNE_ROWS rows, by the error that is expected with all rows.
  * 3. Refine: the best of them learn metrics, for as many iterations as reduce the error on one half of the rows when
  * the metric is learned on the other half. */
-#include "enums.h"
-#include "../features/enums.h"
+#include "../base/base.h"
 #include "../base/trace.h"
+#include "../features/enums.h"
 #include "../features/kernel_block.h"
 #include "../math/linalg.h"
+#include "../math/metric.h"
+#include "enums.h"
+#include "leave_one_out.h"
+#include "samples.h"
+#include "scaler.h"
+#include "search.h"
 #include "tune.h"
 
 #include <assert.h>

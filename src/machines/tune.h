@@ -2,7 +2,8 @@
 #ifndef BO_MACHINES_TUNE_H
 #define BO_MACHINES_TUNE_H
 
-#include "internal.h"
+#include "samples.h"
+#include "scaler.h"
 
 /* A setting and its score.
  * Invariants: the scaler is for dense rows and includes the metric; gamma and lambda are positive. */

@@ -4,6 +4,7 @@
 #include "machines/enums.h"
 #include "machines/oracle.h"
 #include "machines/fitting.h"
+#include "machines/ridge.h"
 
 enum { ROWS = 1100, DIM = 5, FEATURES = 150, NEW_ROWS = 50 };
 

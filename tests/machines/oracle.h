@@ -3,7 +3,9 @@
 #define BO_TEST_ORACLE_H
 
 #include "testing.h"
-#include "machines/internal.h"
+#include "base/base.h"
+#include "base/rng.h"
+#include "machines/machine.h"
 
 /* ---- linear algebra ---------------------------------------------------------------------------------------------- */
 

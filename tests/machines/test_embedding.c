@@ -3,7 +3,7 @@
 #include "testing.h"
 #include <bochner/embedding.h>
 #include "base/rng.h"
-#include "machines/internal.h"
+#include "machines/samples.h"
 
 enum { ROWS = 60, DIM = 4 };
 

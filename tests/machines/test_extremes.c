@@ -1,7 +1,7 @@
 /* Targets and inputs of extreme size: the result does not depend on the unit, or the fit is refused with the reason. */
 #include <float.h>
 #include "math/metrics.h"
-#include "machines/internal.h"
+#include "machines/machine.h"
 #include "oracle.h"
 
 enum { ROWS = 300, DIM = 3, NEW = 50, FEATURES = 64 };

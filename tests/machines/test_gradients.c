@@ -3,6 +3,7 @@
  * outer products; threads, refusals. */
 #include "features/enums.h"
 #include "features/facts.h"
+#include "machines/prediction.h"
 #include "oracle.h"
 
 enum { ROWS = 80, DIM = 4, NEW_ROWS = 9 };

@@ -1,4 +1,7 @@
 /* Leave-one-out without refitting compared with refitting without each row; GCV compared with its definition. */
+#include "machines/fitting.h"
+#include "machines/leave_one_out.h"
+#include "machines/ridge.h"
 #include "oracle.h"
 
 enum { ROWS = 60, DIM = 2, FEATURES = 24 };

@@ -1,8 +1,10 @@
 /* The other solvers: conjugate gradients and gradient descent compared with the primal solution, the choice by memory,
  * and the logistic loss compared with a plain Newton method; probabilities compared with those that generated the
  * data. */
+#include "machines/fitting.h"
 #include "machines/enums.h"
 #include "base/counting.h"
+#include "machines/ridge.h"
 #include "oracle.h"
 
 enum { DIM = 3, FEATURES = 48, NEW_ROWS = 100 };

@@ -1,5 +1,6 @@
 /* Features rounded to 8 bits: ridge regression on rounded features, exact sums, chosen only if λ is much larger than
  * the rounding. */
+#include "machines/fitting.h"
 #include "oracle.h"
 
 enum { ROWS = 300, DIM = 3, FEATURES = 64, NEW = 50 };

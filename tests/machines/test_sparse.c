@@ -2,7 +2,7 @@
 #include <float.h>
 #include "../base/counting.h"
 #include "io/sparse.h"
-#include "machines/internal.h"
+#include "machines/machine.h"
 #include "oracle.h"
 
 enum { ROWS = 260, DIM = 40, NEW = 70, FEATURES = 128 };

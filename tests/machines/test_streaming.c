@@ -1,4 +1,5 @@
 /* Streams: blocks, merges and sums over ranks give the in-memory fit up to rounding. */
+#include "machines/fitting.h"
 #include "oracle.h"
 
 enum { ROWS = 700, DIM = 3, FEATURES = 48, NEW_ROWS = 50 };

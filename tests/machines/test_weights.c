@@ -1,4 +1,5 @@
 /* Weights with automatic choices: their unit does not matter, and rows of weight 0 are equivalent to absent rows. */
+#include "machines/leave_one_out.h"
 #include "oracle.h"
 
 enum { DIM = 2, NEW = 100, FEATURES = 128 };

@@ -1,12 +1,18 @@
 /* Predictions on a GPU: scaled rows are copied to it, mapped (features/gpu/map.h), centered, and multiplied by β in
  * float64. The quadratic form of deviations is |L⁻¹ v|² of rows v, by substitution from the left: for every block on
  * the diagonal of L, with its inverse V, x1 = v1 Vᵀ and v2 -= x1 L21ᵀ. The machine owns its copies on the GPU. */
-#include "predict.h"
-#include "sums.h"
+#include "../../base/base.h"
 #include "../../base/carver.h"
 #include "../../device/copies.h"
 #include "../../device/gpu/launch.h"
 #include "../../features/gpu/map.h"
+#include "../intervals.h"
+#include "../machine.h"
+#include "../prediction.h"
+#include "../samples.h"
+#include "../scaler.h"
+#include "predict.h"
+#include "sums.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #define BO_MACHINES_GPU_PREDICT_H
 
 #include "../../device/device.h"
-#include "../internal.h"
+#include "../samples.h"
 
 /* Memory for blocks of rows. Addresses of the GPU, except `scaled`. */
 typedef struct bo_gpu_prediction {

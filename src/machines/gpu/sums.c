@@ -6,9 +6,11 @@
  *   rounded   products of integers, whose sums are exact; products with the few other columns in float64
  *
  * Only panels of columns down to the diagonal are multiplied: (1 + panel / size) / 2 of all products. */
+#include "../../base/base.h"
+#include "../../features/gpu/map.h"
+#include "../device_sums.h"
 #include "sums.h"
 #include <string.h>
-#include "../../features/gpu/map.h"
 
 enum { RUN = 1024, PANEL = 2048, EMULATED_PANEL = 64, STRIDE = 32 };
 

@@ -1,6 +1,8 @@
 /* Linear systems of fits on a GPU: right-looking Cholesky factorization A = UᵀU of the upper triangle, in float64. For
  * every block on the diagonal: U11 and its inverse V (device/cuda/cholesky.cu), U12 = Vᵀ A12, A22 -= U12ᵀ U12. U is
  * beside A, because products cannot be computed in place. Substitutions multiply by the inverses of the blocks. */
+#include "../../base/base.h"
+#include "../device_sums.h"
 #include "sums.h"
 #include <string.h>
 
