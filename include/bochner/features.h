@@ -121,9 +121,10 @@ typedef enum bo_kernel {
  *     RECTIFIER    max(√γ x, 0); features = dim                         RECTIFIER
  *     NETWORK      the last hidden layer of a random network            NNGP
  *                  some entries of the gradient of a random network     NTK
- *     SECTIONS     k(x, s) for all training rows s: not a map of the    all kernels with a closed form, in kernel
- * machines kernel, but that of exact kernel machines LANDMARKS    W k(z, x) for rows z of the sample, where WᵀW is all
- * kernels with a closed form the inverse of the kernel matrix of these rows
+ *     SECTIONS     k(x, s) for all training rows s: not a map of the    all kernels with a closed form,
+ *                  kernel, but the map of exact kernel machines         in kernel machines
+ *     LANDMARKS    W k(z, x) for rows z of the sample, where WᵀW is     all kernels with a closed form
+ *                  the inverse of the kernel matrix of these rows
  *
  * NETWORK is unbiased for `depth` 1; for deeper networks, the bias is of order 1 / features, and the error of order 1 /
  * √features. LANDMARKS (the Nyström method) requires `sample` and uses no frequencies and no draw: `features` rows

@@ -2,9 +2,11 @@
  * Linearization: converts a softmax transformer into a model that decodes from a state of fixed size.
  *
  *     bo_model_load(context, &(bo_source){.path = "stories15M"}, NULL, &teacher);
- *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .directory = "linear", .minutes =
- * 60}; bo_attention_preset("dark", &desc.attention); desc.attention.gate = BO_GATE_DECAY; bo_linearize(context, &desc,
- * &student);    // progress through desc.report; BO_CANCELED after a checkpoint
+ *     bo_linearize_desc desc = {.teacher = teacher, .train = text, .valid = held_out, .directory = "linear"};
+ *     desc.minutes = 60;
+ *     bo_attention_preset("dark", &desc.attention);
+ *     desc.attention.gate = BO_GATE_DECAY;
+ *     bo_linearize(context, &desc, &student);    // progress through desc.report; BO_CANCELED after a checkpoint
  *
  * There are three stages, as in LoLCATs (2410.10254). **Calibration** runs the teacher on text and chooses the initial
  * parameters of the new attention, head by head: the matrix M of DARK (identity or whitening) and its scale, σ of RFA,

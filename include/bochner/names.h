@@ -2,8 +2,8 @@
  * Names of the values of enumerations, as the command line, files and messages use them.
  *
  *     const char *name = bo_enum_name(BO_ENUM_KERNEL, BO_KERNEL_MATERN52);       // "matern52"
- *     int kernel = bo_enum_parse(BO_ENUM_KERNEL, "Matern52");                    // BO_KERNEL_MATERN52; -1: no such
- * name for (int i = 0; (name = bo_enum_name(BO_ENUM_KERNEL, i)); i++) puts(name); // all of them
+ *     int kernel = bo_enum_parse(BO_ENUM_KERNEL, "Matern52");                    // BO_KERNEL_MATERN52; -1: unknown
+ *     for (int i = 0; (name = bo_enum_name(BO_ENUM_KERNEL, i)); i++) puts(name); // all names
  */
 #ifndef BOCHNER_NAMES_H
 #define BOCHNER_NAMES_H

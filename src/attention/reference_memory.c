@@ -1,9 +1,10 @@
 /* Recurrent memories in float64, token by token:
  *
- *     GLA      o_t = s S_tᵀ q_t,  S_t = diag(g_t) S_{t-1} + k_t v_tᵀ                              (arXiv 2312.06635)
+ *     GLA      o_t = s S_tᵀ q_t,  S_t = diag(g_t) S_{t-1} + k_t v_tᵀ                            (2312.06635)
  *     DELTA    o_t = s S_tᵀ q_t,  S_t = A + β_t k_t u_tᵀ,  A = g_t S_{t-1},  u_t = v_t - Aᵀ k_t   (2406.06484,
- * 2412.06464) RIDGE    o_t = S_tᵀ x_t,  (H_t + Λ) x_t = q_t,  S_t = g_t S_{t-1} + β_t k_t v_tᵀ, H_t = g_t H_{t-1} + β_t
- * k_t k_tᵀ                                                   (2506.05233)
+ *                                                                                             2412.06464)
+ *     RIDGE    o_t = S_tᵀ x_t,  (H_t + Λ) x_t = q_t,  S_t = g_t S_{t-1} + β_t k_t v_tᵀ,
+ *              H_t = g_t H_{t-1} + β_t k_t k_tᵀ                                                 (2506.05233)
  *
  * q and k are transformed rows. A causal query reads the state after its key, other queries the state after all keys.
  * Backward stores the states of all steps and runs the recurrences in reverse. */

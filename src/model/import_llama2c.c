@@ -2,8 +2,7 @@
  *
  *     version 0   7 integers; a negative vocabulary: the output matrix is not the embedding
  *     version 1   "ak42", 1, 7 integers, a byte: the output matrix is the embedding; zeros up to byte 256
- *     version 2   the same with 2, and after that byte the size of groups: matrices are int8, with a float32 scale per
- * group
+ *     version 2   the same with 2, and after that byte the group size: int8 matrices with a float32 scale per group
  *
  * Integers have 32 bits. The two numbers of a rotary pair are adjacent. */
 #include "import.h"
