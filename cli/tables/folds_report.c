@@ -4,7 +4,7 @@
 
 enum { CELL = 10 };
 
-/* True if the figure is known in every fold. */
+/* True if the metric is known in every fold. */
 static bool is_known(const cli_folds *folds, bo_figure metric)
 {
     return isfinite(cli_variant_spread(folds, &folds->variants[0], metric).mean);
@@ -116,7 +116,7 @@ static void print_compared(const cli_folds *folds, FILE *out)
         print_cell(out, v ? cli_format_metric_error(folds->score, difference.error).s : "-");
         fprintf(out, "%10.1f\n", seconds);
     }
-    fputs("            The best of several settings looks better than it is; test it on other rows.\n", out);
+    fputs("            The score of the best of several settings is optimistic; test it on other rows.\n", out);
 }
 
 static void print_curve(const cli_folds *folds, FILE *out)

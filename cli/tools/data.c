@@ -93,7 +93,7 @@ static const char *format_name(unsigned index)
     return index < CLI_COUNT_OF(names) ? names[index] : NULL;
 }
 
-/* The name of a section lists the kinds that have its options. */
+/* The title of a section lists the kinds with its options. */
 static const cli_option rows[] = {
     SECTION("Output"),
     COUNT("count", "N", data_options, count, "number of lines", .low = 1, .high = 1e12, .initial = "1000"),
@@ -118,18 +118,16 @@ static const cli_option rows[] = {
     SECTION("match"),
     COUNT("words", "N", data_options, match.words, "words in the vocabulary", .low = 2, .high = 5040,
           .default_text = "500"),
-    COUNT("topic", "N", data_options, match.topic, "different words in a source", .low = 2, .high = 1024,
+    COUNT("topic", "N", data_options, match.topic, "number of different words in a source", .low = 2, .high = 1024,
           .default_text = "30"),
     FLAG("same-words", data_options, match.same_words,
-         "harder negatives: the second source has the words of the first in another order"),
-    REAL("drop", "P", data_options, match.drop, "fraction of the words that are left out", .high = 0.9,
-         .initial = "0.1"),
-    REAL("replace", "P", data_options, match.replace, "fraction of the words that are replaced", .high = 0.9,
-         .initial = "0.1"),
+         "harder negatives: the second source is a permutation of the words of the first"),
+    REAL("drop", "P", data_options, match.drop, "fraction of dropped words", .high = 0.9, .initial = "0.1"),
+    REAL("replace", "P", data_options, match.replace, "fraction of replaced words", .high = 0.9, .initial = "0.1"),
     COUNT("shuffle", "N", data_options, match.shuffle, "shuffle words within spans of N words; 1: no shuffling",
           .low = 1, .high = 1 << 20, .initial = "3"),
     REAL("shift", "X", data_options, match.shift,
-         "a source is longer than a document by this fraction, and documents start at random places in it", .high = 4,
+         "relative excess length of a source over a document; documents start at random positions in it", .high = 4,
          .initial = "0.25"),
     SECTION("recall"),
     COUNT("pairs", "N", data_options, recall.pairs, "pairs of key and value per line", .low = 1, .high = 17576,
@@ -232,7 +230,7 @@ static int generate(data_job *job, const data_kind *kind)
     if (!cli_output_text(job->session, &job->output, out)) return CLI_FAILED;
     const double start = cli_now();
     bo_status status = kind->generate(job);
-    if (status == BO_IO) return CLI_FAILED; /* the writer has printed the error */
+    if (status == BO_IO) return CLI_FAILED; /* the writer reported the error */
     if (status != BO_OK) return cli_fail_status(job->session, status);
     if (!cli_output_commit(job->session, &job->output)) return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
