@@ -28,7 +28,7 @@ memory() {
             for (j = 1; j <= D; j++) { e[j] = x[v, j]
                 if (kind == "delta") for (i = 1; i <= D; i++) e[j] -= s[i, j] * x[k, i] }
             for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) s[i, j] += b * x[k, i] * e[j] }
-        function answer(row,   i, j, o) {
+        function output(row,   i, j, o) {
             if (kind == "ridge") solve(row); else for (i = 1; i <= D; i++) y[i] = x[row, i]
             for (j = 1; j <= D; j++) { o = 0; for (i = 1; i <= D; i++) o += s[i, j] * y[i]; printf "%.9g\n", scale * o } }
         END { M = pool == "" ? N : pool
@@ -39,8 +39,8 @@ memory() {
                 for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) { s[i, j] = 0; h[i, j] = 0 }
                 for (t = 1; t <= M; t++) { at = kh * M + t
                     absorb(keys + at, values + at, gates + at, betas == "-" ? 1 : x[after + at, 1])
-                    if (pool == "") answer(head * N + t) }
-                for (t = 1; pool != "" && t <= N; t++) answer(head * N + t) } }'
+                    if (pool == "") output(head * N + t) }
+                for (t = 1; pool != "" && t <= N; t++) output(head * N + t) } }'
 }
 
 piece normal "2, 37, 5" 0 >Q.npy
@@ -256,7 +256,7 @@ piece normal "2, 90, 5" 3000 >CK.npy
     attend --advise $arrays --causal --most 128 --scale 0.3 --seed 4
     tr -s ' \n' ' ' <out | grep -q "measured with a fit to tokens of the whole input" || complain "the fit of the advice: $(cat out)"
     sed -n 's/^ .*\( --kind .*\)/\1/p' out >rows
-    sed -n '/--kind/ { s/^  *>* *//; s/ unbounded / - /; p; }' out | grep -v ^Options | awk '{ print $2 }' >told
+    sed -n '/--kind/ { s/^  *>* *//; s/ unbounded / - /; p; }' out | grep -v ^Options | awk '{ print $2 }' >reported
     [ "$(wc -l <rows)" -ge 10 ] || complain "few rows of advice: $(cat out)"
     for words in "--kind favor++" "--kind favor#" "--proposal gaussian" "--sampling optimal" "--kind taylor" "--degree 4" \
         "--kind hybrid" "--kind rfa --temperature"; do
@@ -269,7 +269,7 @@ piece normal "2, 90, 5" 3000 >CK.npy
         [ "$error" = - ] && continue
         expect "$options" "$(distance O.npy exact.npy)" '<' "$(awk -v e="$error" 'BEGIN { print 2 * e + 1e-6 }')"
     done 3<<END
-$(paste told rows)
+$(paste reported rows)
 END
 }
 

@@ -1,4 +1,4 @@
-# Generated data: recomputed by awk, independent of the number of threads, written completely; wrong use.
+# Generated data: recomputed by awk, independent of the number of threads, written completely; usage errors.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # ListOps as words, evaluated with a stack.
@@ -40,7 +40,7 @@ done
     s = n["a"] " " n["b"] " " n["f"] " " n[" "]; if (first == "") first = s; if (s != first) { print "line " NR ": " s " and " first; exit 1 } } }
     END { if (ones < 150 || ones > 250) { print ones " ones"; exit 1 } }' >bad || complain "match: $(cat bad)"
 
-# Wrong use leaves no partial output.
+# Usage errors leave no partial output.
 fails 2 "listops, match or recall" "$BOCHNER" data
 fails 2 "did you mean recall" "$BOCHNER" data recal
 fails 2 "unknown kind of data 'nothing'" "$BOCHNER" data nothing

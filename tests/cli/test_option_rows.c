@@ -51,7 +51,7 @@ static const cli_usage usage = {
     .defaults = {{"rate", "0.25", NULL}},
 };
 
-/* Options point to the words of a line: all lines of a run are kept. */
+/* Options point to the arguments of a line, so all lines of a test are kept. */
 static char kept[64][128];
 static size_t kept_count;
 
@@ -85,7 +85,7 @@ static void defaults_are_values_but_not_given(void **state)
     assert_int_equal(o.memory, 0);
     assert_int_equal(o.kernel, BO_KERNEL_LAPLACIAN);
     assert_string_equal(o.text, "usual");
-    assert_true(o.inner.rate == 0.25); /* the default of the command replaces that of the table */
+    assert_true(o.inner.rate == 0.25); /* the default of the command overrides the default of the table */
     assert_null(cli_next_given(rows, &o, NULL));
     assert_null(cli_next_given(inner_rows, &o.inner, NULL));
 }
@@ -256,7 +256,7 @@ static void choices_ignore_case(void **state)
     }
 }
 
-/* The options that were given, and no others, are read back from a file with the same values. */
+/* Only the given options are read back from a file, with the same values. */
 static void given_options_survive_a_file(void **state)
 {
     (void)state;

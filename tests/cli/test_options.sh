@@ -104,13 +104,13 @@ fails 2 "--degree applies to the kinds" "$BOCHNER" train --data text.txt --out n
 fails 2 "--lr applies to mup check only" "$BOCHNER" mup transfer --data missing.txt --lr 0.1
 fails 1 "missing.txt" "$BOCHNER" mup transfer --data missing.txt --lr auto # auto means not set
 
-[ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no picture"; }
+[ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no plot"; }
 [ -s Z.npy ] || complain "the example of features wrote no features"
 succeeds "$BOCHNER" version
 grep -q '^bochner [0-9]' out || complain "no version: $(cat out)"
 succeeds "$BOCHNER" --version
 
-# Wrong use: exit status 2 and the nearest valid word.
+# Usage errors: exit status 2 and the nearest valid name.
 fails 2 "unknown command 'fitt'|did you mean fit?" "$BOCHNER" fitt
 fails 2 "unknown command 'pre'|predict" "$BOCHNER" pre
 fails 2 "unknown command 'zzzzzz'|bochner help" "$BOCHNER" zzzzzz
@@ -130,7 +130,7 @@ fails 2 "--memory|found '0'" "$BOCHNER" fit train.csv --memory 0
 fails 2 "--target needs a value|the end of the command line" "$BOCHNER" fit train.csv --target
 fails 2 "--target needs a value|--out" "$BOCHNER" fit train.csv --target --out m
 fails 2 "--stream takes no value|yes" "$BOCHNER" fit train.csv --stream=yes
-fails 2 "expected a file to learn from" "$BOCHNER" fit --out m
+fails 2 "expected a training file" "$BOCHNER" fit --out m
 fails 2 "--out MODEL" "$BOCHNER" fit train.csv
 fails 2 "--test and --holdout exclude each other" "$BOCHNER" fit train.csv --test test.csv --holdout 0.2
 fails 2 ".svg, .png or .pdf" "$BOCHNER" fit train.csv --test test.csv --plot picture.jpeg
@@ -142,7 +142,7 @@ fails 2 "machines" "$BOCHNER" bench everything
 "$BOCHNER" >out 2>err
 [ $? -eq 2 ] || complain "no command at all is wrong use"
 
-# Ways to write an option: a value after = or a blank, negative numbers, -- before files; the last one counts.
+# Syntax of options: a value after = or a space, negative numbers, -- before files; the last value is used.
 succeeds "$BOCHNER" fit train.csv --target=-1 --features=64 --gamma=0.5 --lambda 1e-2 --out a.model --quiet --json
 cp out a.json
 [ -s err ] && complain "--quiet prints: $(cat err)"

@@ -1,4 +1,4 @@
-# The commands that are tried, for the tests of this directory; CALLS as in faults.sh.
+# The commands for the tests of this directory; CALLS as in faults.sh.
 . "$BOCHNER_SOURCE/tests/faults/faults.sh"
 
 # rarely ARGUMENTS...: as faults, but only in the long test.
