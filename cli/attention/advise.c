@@ -173,7 +173,8 @@ static void json_row(cli_json *json, const cli_attention_job *job, const bo_atte
     if (polynomial) cli_json_add_count(json, "degree", (size_t)d->features.degree);
     if (d->window) cli_json_add_count(json, "window", d->window);
     cli_json_add_count(json, "features", a->maps[i].features);
-    cli_json_add_count(json, "most", a->maps[i].most);
+    cli_json_add_count(json, "max_features", a->maps[i].most);
+    cli_json_add_count(json, "most", a->maps[i].most); /* former key */
     cli_json_add_number(json, "error", a->maps[i].error);
     cli_json_add_number(json, "predicted", a->maps[i].predicted);
     cli_json_add_text(json, "options", row_options(job, a, i).s);

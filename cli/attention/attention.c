@@ -232,7 +232,7 @@ const cli_usage cli_attention_usage = {
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind retention --decay 0.97\n"
-                "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n"
+                "  bochner attention --advise --q Q.npy --k Q.npy --max-features 256\n"
                 "  bochner attention --advise --model model --data text.txt\n",
     .groups = {{cli_attention_array_rows, 0},
                {cli_attention_kind_rows, 0},

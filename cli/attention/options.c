@@ -145,7 +145,7 @@ const cli_option cli_attention_result_rows[] = {
           .traits = CLI_ADVISE, .default_text = "0"),
     REAL_OR_AUTO("target", cli_attention_options, target, "relative error of the output that --advise aims for",
                  .traits = CLI_ADVISE, .default_text = "0.1"),
-    COUNT("most", "D", cli_attention_options, max_features, "maximum number of features that --advise tries", .low = 16,
-          .high = 1 << 20, .traits = CLI_ADVISE, .default_text = "4096"),
+    COUNT("max-features", "D", cli_attention_options, max_features, "maximum number of features that --advise tries",
+          .former_name = "most", .low = 16, .high = 1 << 20, .traits = CLI_ADVISE, .default_text = "4096"),
     END_OF_OPTIONS,
 };

@@ -325,7 +325,8 @@ static const cli_option rows[] = {
           .high = 1 << 30,
           .default_text = "the training context, at most " CLI_DIGITS(
               CLI_DEFAULT_MAX_CONTEXT) "; unlimited for states of fixed size"),
-    FLAG("forget", cli_chat_options, forget, "drop the oldest turns if the context is full"),
+    FLAG("drop-oldest", cli_chat_options, drop_oldest, "drop the oldest turns if the context is full",
+         .former_name = "forget"),
     SECTION("Template"),
     TEXT("template", "FILE", cli_chat_options, template, "chat template, instead of the model's template"),
     TEXT("variables", "JSON", cli_chat_options, variables,
@@ -354,7 +355,7 @@ const cli_usage cli_chat_usage = {
                 "  bochner chat model --state talk.chat\n"
                 "  echo 'What is a kernel?' | bochner chat model --greedy --json\n",
     .groups = {{rows, 0}, {cli_sampling_rows, offsetof(cli_chat_options, sampling)}},
-    .short_help = {"system", "tokens", "state", "forget", "template", "temperature", "top-k", "top-p", "greedy",
+    .short_help = {"system", "tokens", "state", "drop-oldest", "template", "temperature", "top-k", "top-p", "greedy",
                    "weights", "device", "seed", "json"},
 };
 

@@ -39,7 +39,7 @@ typedef struct cli_chat_options {
     const char *system, *state, *template, *variables;
     cli_list stops;
     size_t tokens, context;
-    bool forget, render, parse_special;
+    bool drop_oldest, render, parse_special;
     cli_sampling_options sampling;
     bo_storage weights;
     const char *device;

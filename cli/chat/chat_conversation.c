@@ -154,8 +154,8 @@ static bool drop_turn(cli_chat_job *job)
     return true;
 }
 
-/* Renders the conversation so that it fits into the context; --forget drops the oldest turns. Dropping leaves a quarter
- * of the context, or the tokens of a reply, free, so that not every turn starts over. */
+/* Renders the conversation so that it fits into the context; --drop-oldest drops the oldest turns. Dropping leaves a
+ * quarter of the context, or the tokens of a reply, free, so that not every turn starts over. */
 static bool fit(cli_chat_job *job, bo_ids *ids)
 {
     size_t dropped = 0;
@@ -163,13 +163,13 @@ static bool fit(cli_chat_job *job, bo_ids *ids)
     const uint64_t limit = context_limit(job);
     const size_t spare = job->options->tokens < limit / 4 ? job->options->tokens : (size_t)(limit / 4);
     while (ids->count >= limit || (dropped > 0 && ids->count + spare > limit)) {
-        if (!job->options->forget || !drop_turn(job)) {
+        if (!job->options->drop_oldest || !drop_turn(job)) {
             if (ids->count < limit) break;
             cli_fail(job->session,
                      "the conversation has %s tokens, but the context has %s: start over with /reset, or give %s",
                      cli_count(ids->count).s, cli_count((size_t)limit).s,
-                     job->options->forget ? "a shorter message"
-                                          : "--forget to drop the oldest turns, or a larger --context");
+                     job->options->drop_oldest ? "a shorter message"
+                                               : "--drop-oldest to drop the oldest turns, or a larger --context");
             return false;
         }
         dropped++;

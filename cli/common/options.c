@@ -318,12 +318,29 @@ static const char *option_name_at(const void *p, size_t index)
     return row->type == CLI_SECTION ? NULL : row->name;
 }
 
+static bool is_name(const char *name, const char *text, size_t length)
+{
+    return name && strlen(name) == length && strncmp(name, text, length) == 0;
+}
+
 static place find_option(const parser *p, const char *name, size_t length)
 {
     place at;
     for (size_t i = 0; (at = place_at(p, i)).row; i++)
-        if (at.row->type != CLI_SECTION && strlen(at.row->name) == length && strncmp(at.row->name, name, length) == 0)
-            break;
+        if (at.row->type != CLI_SECTION && is_name(at.row->name, name, length)) break;
+    return at;
+}
+
+/* The same for a former name, with a note. */
+static place find_renamed_option(const parser *p, const char *name, size_t length)
+{
+    place at;
+    for (size_t i = 0; (at = place_at(p, i)).row; i++) {
+        if (!is_name(at.row->former_name, name, length)) continue;
+        cli_streams_print("bochner %s: --%s is now --%s; the old name will go away\n", p->usage->command,
+                          at.row->former_name, at.row->name);
+        break;
+    }
     return at;
 }
 
@@ -369,7 +386,8 @@ static bool parse_option(const parser *p, int argc, char **argv, int *at)
 {
     const char *argument = argv[*at], *name = argument + 2;
     const size_t length = strcspn(name, "=");
-    const place to = find_option(p, name, length);
+    place to = find_option(p, name, length);
+    if (!to.row) to = find_renamed_option(p, name, length);
     if (!to.row) return unknown_option(p, argument, name);
     if (to.row->type == CLI_FLAG) {
         if (name[length] == '=') {

@@ -48,6 +48,7 @@ typedef const char *(*cli_names_fn)(unsigned index);
 typedef struct cli_option {
     cli_type type;
     const char *name;                      /* without the dashes */
+    const char *former_name;               /* also accepted, with a note, until the next version; NULL: none */
     const char *argument;                  /* placeholder of the value in the help */
     size_t at;                             /* offset of the member in the options struct */
     bo_enum enumeration;                   /* CHOICE: an enumeration of the library, or */

@@ -153,9 +153,9 @@ void cli_folds_print(const cli_folds *folds, FILE *out)
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void json_metrics(const cli_folds *folds, const cli_variant *variant, cli_json *json)
+static void json_metrics_as(const cli_folds *folds, const cli_variant *variant, const char *key, cli_json *json)
 {
-    cli_json_object(json, "figures");
+    cli_json_object(json, key);
     for (unsigned i = 0; i < CLI_METRICS; i++) {
         const cli_spread spread = cli_variant_spread(folds, variant, i);
         if (!isfinite(spread.mean)) continue;
@@ -166,6 +166,12 @@ static void json_metrics(const cli_folds *folds, const cli_variant *variant, cli
         cli_json_end(json);
     }
     cli_json_end(json);
+}
+
+static void json_metrics(const cli_folds *folds, const cli_variant *variant, cli_json *json)
+{
+    json_metrics_as(folds, variant, "metrics", json);
+    json_metrics_as(folds, variant, "figures", json); /* former key */
 }
 
 static void json_folds(const cli_folds *folds, const cli_variant *variant, cli_json *json)

@@ -99,10 +99,10 @@ static const cli_option rows[] = {
     COUNT("count", "N", data_options, count, "number of lines", .low = 1, .high = 1e12, .initial = "1000"),
     TEXT("out", "FILE", data_options, out, "output file", .default_text = "standard output"),
     SECTION("listops"),
-    COUNT("least", "N", data_options, listops.min_tokens, "lower limit of the tokens per line, exclusive", .low = 1,
-          .high = 1e12, .initial = "500"),
-    COUNT("most", "N", data_options, listops.max_tokens, "upper limit of the tokens per line, exclusive", .low = 2,
-          .high = 1e12, .initial = "2000"),
+    COUNT("min-tokens", "N", data_options, listops.min_tokens, "lower limit of the tokens per line, exclusive",
+          .former_name = "least", .low = 1, .high = 1e12, .initial = "500"),
+    COUNT("max-tokens", "N", data_options, listops.max_tokens, "upper limit of the tokens per line, exclusive",
+          .former_name = "most", .low = 2, .high = 1e12, .initial = "2000"),
     COUNT("depth", "N", data_options, listops.depth, "maximum nesting depth", .low = 2, .high = 64,
           .default_text = "10"),
     COUNT("arguments", "N", data_options, listops.arguments, "maximum arguments per operation", .low = 2, .high = 64,
@@ -264,11 +264,11 @@ const cli_usage cli_data_usage = {
         "recall: pairs of key and value among filler tokens, then a key; the label is the value of that key. "
         "The same seed gives the same lines; use different seeds for training and test data.",
     .groups = {{rows, 0}},
-    .examples = "  bochner data listops --count 200 --least 100 --most 500 --out train.tsv\n"
-                "  bochner data listops --count 3 --least 10 --most 40 --format words\n"
+    .examples = "  bochner data listops --count 200 --min-tokens 100 --max-tokens 500 --out train.tsv\n"
+                "  bochner data listops --count 3 --min-tokens 10 --max-tokens 40 --format words\n"
                 "  bochner data match --count 100 --length 400 --seed 2 --out test.tsv\n"
                 "  bochner data recall --count 100 --length 1024 --pairs 16 --distance 512\n",
-    .short_help = {"count", "out", "seed", "least", "most", "length", "pairs", "distance", "format"},
+    .short_help = {"count", "out", "seed", "min-tokens", "max-tokens", "length", "pairs", "distance", "format"},
     .subcommands = {"listops", "match", "recall"},
 };
 

@@ -253,7 +253,7 @@ piece normal "2, 90, 5" 3000 >CK.npy
 # shellcheck disable=SC2086
 {
     attend $arrays --kind softmax --causal --scale 0.3 --out exact.npy
-    attend --advise $arrays --causal --most 128 --scale 0.3 --seed 4
+    attend --advise $arrays --causal --max-features 128 --scale 0.3 --seed 4
     tr -s ' \n' ' ' <out | grep -q "measured with a fit to tokens of the whole input" || complain "the fit of the advice: $(cat out)"
     sed -n 's/^ .*\( --kind .*\)/\1/p' out >rows
     sed -n '/--kind/ { s/^  *>* *//; s/ unbounded / - /; p; }' out | grep -v ^Options | awk '{ print $2 }' >reported
@@ -276,11 +276,11 @@ END
 # Nothing can be estimated, and this is reported: one key, or identical keys.
 piece normal "2, 1, 5" 0 >single.npy
 { head -c 128 K.npy; head -c $((4 * 370)) /dev/zero; } >alike.npy
-attend --advise --q single.npy --k single.npy --causal --most 16
+attend --advise --q single.npy --k single.npy --causal --max-features 16
 tr -s ' \n' ' ' <out | grep -q "The errors are not meaningful: every query sees one key" || complain "advice of one key: $(cat out)"
-attend --advise --q Q.npy --k alike.npy --most 16 --json
+attend --advise --q Q.npy --k alike.npy --max-features 16 --json
 case $(field out nothing_measured) in *"all keys or all values are equal"*) ;; *) complain "advice of keys alike: $(cat out)" ;; esac
-attend --advise --q Q.npy --k K.npy --most 16 --json
+attend --advise --q Q.npy --k K.npy --max-features 16 --json
 [ "$(field out nothing_measured)" = null ] || complain "nothing is measured: $(cat out)"
 
 # ---- bad input -------------------------------------------------------------------------------------------------------------

@@ -114,12 +114,12 @@ grep -q "^user: the hen?$" err && grep -q "^system: S$" err || complain "the his
 # A full context: refused with advice, or the oldest turns are dropped.
 printf 'the cat?\nthe cow?\nthe dog?\nthe hen?\nthe cat?\n' >many
 "$BOCHNER" chat exact --greedy --tokens 8 --quiet <many >out 2>err && complain "a full context is no failure"
-grep -q -e "--forget" err || complain "no advice for a full context: $(cat err)"
-"$BOCHNER" chat exact --greedy --tokens 8 --forget --json <many >out 2>err || complain "--forget: $(cat err)"
-expect "replies with --forget" "$(wc -l <out)" == 5
-grep -q "dropped, and the other turns are read again" err || complain "--forget drops silently: $(cat err)"
-grep -q "the template renders" err && complain "--forget blames the template: $(cat err)"
-fails 1 "but the context has|shorter message" "$BOCHNER" chat model --context 20 --forget --quiet <<'END'
+grep -q -e "--drop-oldest" err || complain "no advice for a full context: $(cat err)"
+"$BOCHNER" chat exact --greedy --tokens 8 --drop-oldest --json <many >out 2>err || complain "--drop-oldest: $(cat err)"
+expect "replies with --drop-oldest" "$(wc -l <out)" == 5
+grep -q "dropped, and the other turns are read again" err || complain "--drop-oldest drops silently: $(cat err)"
+grep -q "the template renders" err && complain "--drop-oldest blames the template: $(cat err)"
+fails 1 "but the context has|shorter message" "$BOCHNER" chat model --context 20 --drop-oldest --quiet <<'END'
 a message that is longer than the context
 END
 

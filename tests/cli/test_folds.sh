@@ -76,6 +76,9 @@ best=$(grep -m 1 '"compared"' folds.json | grep -oE '"name": "[a-z]+"' | head -1
 [ "$(grep -m 1 '"learning_curve"' folds.json | grep -oE '"rows": [0-9.]+' | awk '$2 <= last { exit 1 } { last = $2; n++ } END { print n }')" = 2 ] ||
     complain "learning curve: $(grep learning_curve folds.json)"
 [ -s best.model ] || complain "no model"
+# "figures", the former key of "metrics", has the same values.
+for key in metrics figures; do grep -oE "\"$key\": \{(\"[a-z0-9_]+\": \{[^}]*\},? ?)+\}" folds.json | sed "s/^\"$key\"//" >values.$key; done
+[ -s values.metrics ] && cmp -s values.metrics values.figures || complain "metrics and figures differ: $(grep compared folds.json)"
 command -v gnuplot >/dev/null && { grep -q 'training rows' curve.svg || complain "no curve"; }
 # shellcheck disable=SC2086
 {

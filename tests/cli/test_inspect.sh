@@ -27,9 +27,9 @@ done
 . "$BOCHNER_SOURCE/tests/cli/arrays.sh"
 succeeds "$BOCHNER" attention --q arrays/layer-01-q.npy --k arrays/layer-01-k.npy --v arrays/layer-01-v.npy --kind softmax --causal --out o.npy
 expect "the output of a layer" "$(distance o.npy arrays/layer-01-out.npy)" "<" 1e-5
-succeeds "$BOCHNER" attention --advise --q arrays/layer-01-q.npy --k arrays/layer-01-k.npy --v arrays/layer-01-v.npy --causal --most 64 --json
+succeeds "$BOCHNER" attention --advise --q arrays/layer-01-q.npy --k arrays/layer-01-k.npy --v arrays/layer-01-v.npy --causal --max-features 64 --json
 error=$(field out query_norm)
-succeeds "$BOCHNER" attention --advise --model model --data text.txt --layer 1 --most 64 --json
+succeeds "$BOCHNER" attention --advise --model model --data text.txt --layer 1 --max-features 64 --json
 expect "advice on a layer" "$(field out query_norm)" == "$error"
 
 # JSON: the same numbers; parts can be chosen.

@@ -84,8 +84,20 @@ done <lists
 grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not state the default of --seed"
 "$BOCHNER" mup --help-all | tr -s ' \n' '  ' | grep -q 'optimizer: [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
 
+# Former names of options: the same output, with a note; help and completion do not show them.
+"$BOCHNER" data listops --count 20 --min-tokens 10 --max-tokens 40 --seed 3 >renamed
+succeeds "$BOCHNER" data listops --count 20 --least 10 --most=40 --seed 3
+cmp -s out renamed || complain "former names of options give other data"
+for name in "least is now --min-tokens" "most is now --max-tokens"; do
+    grep -q "bochner data: --$name; the old name will go away" err || complain "no note '$name': $(cat err)"
+done
+[ "$(wc -l <err)" -eq 2 ] || complain "notes on former names: $(cat err)"
+"$BOCHNER" data --help-all >help
+"$BOCHNER" completion bash >>help
+grep -e "--least" -e "--most" help && complain "former names of options are shown"
+
 # An option that does not apply is refused even if its value is the default.
-fails 2 "--least is an option of listops" "$BOCHNER" data match --least 500
+fails 2 "--min-tokens is an option of listops" "$BOCHNER" data match --min-tokens 500
 fails 2 "--shuffle is an option of match" "$BOCHNER" data listops --shuffle 3
 fails 2 "--lambda needs --readout ridge" "$BOCHNER" train --model net.json --data train.csv --out net2 --lambda 1
 fails 2 "--lora-init needs --lora RANK" "$BOCHNER" train --data text.txt --out net2 --lora-init zero

@@ -56,7 +56,7 @@ for file in text.jsonl text.txt.gz; do
     succeeds "$BOCHNER" tokenizer train $file --vocab 300 --out other.json
     cmp -s tokenizer.json other.json || complain "$file teaches something else"
 done
-succeeds "$BOCHNER" tokenizer train text.txt --vocab 290 --no-special --pattern '[^\n]+' --least 5 --out other.json
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 290 --no-special --pattern '[^\n]+' --min-frequency 5 --out other.json
 grep -q '"Regex"' other.json || complain "the pattern is not in the file"
 succeeds "$BOCHNER" tokenizer train text.txt --vocab 60000 --out other.json
 grep -q "train on more text" err || complain "a vocabulary that was not filled: $(cat err)"
