@@ -1,4 +1,4 @@
-/* bochner COMMAND: the table of commands, help, and the nearest command to a mistyped one. */
+/* bochner COMMAND: the table of commands, help, and suggestions for mistyped commands. */
 #include "common/cli.h"
 #include "common/completion.h"
 #include "common/external.h"
@@ -30,8 +30,8 @@ static const cli_usage completion_usage = {
     .command = "completion",
     .synopsis = "bash|zsh|fish",
     .about =
-        "Prints a script that makes a shell complete commands, options and their values. An installation puts these "
-        "scripts where the shells look for them. To try one: source <(bochner completion bash), in zsh the same with "
+        "Prints a completion script for commands, options and their values. An installation contains these scripts in "
+        "the standard directories of the shells. To try one: source <(bochner completion bash), in zsh the same with "
         "zsh, in fish: bochner completion fish | source.",
     .examples = "  bochner completion bash >bochner.bash\n"
                 "  bochner completion zsh >_bochner\n"
@@ -64,7 +64,7 @@ static const command commands[] = {
     COMMAND("Language models", "train", cli_train, "Train a language model, a text classifier or a network",
             &cli_train_usage),
     COMMAND(NULL, "eval", cli_eval, "Evaluate a trained model on data", &cli_eval_usage),
-    COMMAND(NULL, "inspect", cli_inspect, "Look inside a model: heads, circuits, replacements of softmax",
+    COMMAND(NULL, "inspect", cli_inspect, "Analyze a model: heads, circuits, replacements of softmax",
             &cli_inspect_usage),
     COMMAND(NULL, "compare", cli_compare, "Compare training runs", &cli_compare_usage),
     COMMAND(NULL, "generate", cli_generate, "Generate or translate text", &cli_generate_usage),
@@ -149,7 +149,7 @@ static int write_manual(bool page)
     return CLI_DONE;
 }
 
-/* Finds the first word that is not an option, and --all or --help-all. Returns false, after a message, for another
+/* Finds the first argument that is not an option, and --all or --help-all. Returns false, after a message, for another
  * option. */
 static bool read_help_arguments(int argc, char **argv, const char **name, bool *all)
 {
@@ -180,7 +180,7 @@ static int help_command(int argc, char **argv)
         overview(stdout);
         return CLI_DONE;
     }
-    /* bochner help bench attention: the words after the command go to it, and its help looks for the option */
+    /* bochner help bench attention: the command receives its arguments and the option, and prints its help */
     char flag[] = "--help", every[] = "--help-all", *args[] = {all ? every : flag, NULL, NULL};
     for (int i = 0; i < argc && found->listed.external; i++)
         if (argv[i][0] != '-' && argv[i] != name) {

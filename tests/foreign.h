@@ -10,14 +10,14 @@
 /* Growing bytes. */
 typedef struct foreign_bytes {
     unsigned char *data;
-    size_t size, room;
+    size_t size, capacity;
 } foreign_bytes;
 
 static inline void foreign_put(foreign_bytes *out, const void *data, size_t size)
 {
-    if (out->size + size > out->room) {
-        out->room = 2 * (out->size + size);
-        out->data = realloc(out->data, out->room);
+    if (out->size + size > out->capacity) {
+        out->capacity = 2 * (out->size + size);
+        out->data = realloc(out->data, out->capacity);
         if (!out->data) abort();
     }
     if (size) memcpy(out->data + out->size, data, size);

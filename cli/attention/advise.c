@@ -17,7 +17,7 @@ static void print_measured(const cli_attention_job *job, const bo_attention_advi
            cli_significant(a->entropy, 4).s, 100 * a->entropy_share);
 }
 
-/* The number of features that the variance formula predicts. */
+/* The number of features predicted by the variance formula. */
 static cli_short_text by_formula(double features)
 {
     cli_short_text word;
@@ -27,7 +27,7 @@ static cli_short_text by_formula(double features)
     return word;
 }
 
-/* Explains errors of 0, where there is nothing to estimate. NULL: the errors are meaningful. */
+/* Explains an error of 0. NULL: the errors are meaningful. */
 static const char *nothing_measured(const cli_attention_job *job, const bo_attention_advice *a)
 {
     const double rounding = 1e-6;
@@ -39,8 +39,8 @@ static const char *nothing_measured(const cli_attention_job *job, const bo_atten
     if (!exact) return NULL;
     if (job->call.key_tokens == 1)
         return "The errors are not meaningful: every query sees one key, so every kind is exact.";
-    return "The errors are not meaningful: the error is 0 even with the smallest number of features, as happens if all "
-           "keys or all values are equal.";
+    return "The errors are not meaningful: the error is 0 even with the smallest number of features, for example "
+           "because all keys or all values are equal.";
 }
 
 /* ---- options of a row -------------------------------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static const char *kind_word(const bo_attention_desc *d)
     return bo_enum_name(BO_ENUM_ATTENTION_KIND, d->kind);
 }
 
-/* The options in which a descriptor differs from its name alone. */
+/* Options that the name of the descriptor does not imply. */
 static void add_row(option_text *text, const bo_attention_desc *d, size_t features)
 {
     const char *name = kind_word(d);
@@ -106,7 +106,7 @@ static void add_given(option_text *text, const cli_attention_job *job, const bo_
     if (seed) add(text, " --seed %" PRIu64, seed);
 }
 
-/* The options as text that can be pasted into a command line. */
+/* The options as text for a command line. */
 static option_text row_options(const cli_attention_job *job, const bo_attention_advice *a, size_t i)
 {
     option_text text = {.used = 0};
@@ -130,7 +130,7 @@ static void print_maps(const cli_attention_job *job, const bo_attention_advice *
     }
 }
 
-/* Causal attention is fitted to its first tokens only, the rows of the advice to tokens of the whole input. */
+/* Causal attention is fitted to its first tokens only, but these measurements used tokens of the whole input. */
 static const char *fit_note(const cli_attention_job *job, const bo_attention_advice *a)
 {
     const cli_attention_options none = {.command = "attention"};
@@ -173,7 +173,8 @@ static void json_row(cli_json *json, const cli_attention_job *job, const bo_atte
     if (polynomial) cli_json_add_count(json, "degree", (size_t)d->features.degree);
     if (d->window) cli_json_add_count(json, "window", d->window);
     cli_json_add_count(json, "features", a->maps[i].features);
-    cli_json_add_count(json, "most", a->maps[i].max_features);
+    cli_json_add_count(json, "max_features", a->maps[i].max_features);
+    cli_json_add_count(json, "most", a->maps[i].max_features); /* former key */
     cli_json_add_number(json, "error", a->maps[i].error);
     cli_json_add_number(json, "predicted", a->maps[i].predicted);
     cli_json_add_text(json, "options", row_options(job, a, i).s);
@@ -207,7 +208,7 @@ int cli_attention_advise(cli_attention_job *job)
 {
     const cli_attention_options *o = job->options;
     bo_attention_advice *advice;
-    if (!o->model) job->desc.causal = o->causal; /* those of a model are known */
+    if (!o->model) job->desc.causal = o->causal; /* a model sets both itself */
     if (!o->model || o->scale > 0) job->desc.scale = o->scale;
     job->desc.features.seed = job->session->common.seed;
     if (!cli_attention_ok(job, bo_attention_advise(job->session->context, &job->desc, &job->call, o->target,

@@ -8,7 +8,7 @@
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Numbers out of range may come from the frequencies, and so from the calibration files. */
+/* Out-of-range numbers may be caused by the frequencies, which are fitted to the calibration files. */
 static bool forward_ok(cli_attention_job *job, bo_status status)
 {
     const char *const *sources = job->options->sources;
@@ -21,7 +21,7 @@ static bool forward_ok(cli_attention_job *job, bo_status status)
     return false;
 }
 
-/* A system that overcommits memory would begin a forward pass that it has no memory for, and end the process. */
+/* A system that overcommits memory would start a forward pass without enough memory, and kill the process. */
 static bool fits_memory(cli_attention_job *job)
 {
     bo_memory_bound limit;
@@ -51,7 +51,7 @@ static bool all_zero(const float *row, size_t count)
     return count == 0;
 }
 
-/* Counts queries of one head whose output is 0 although they see a nonzero value: every weight underflowed in
+/* Counts queries of one head whose output is 0 although a visible value is not 0: every weight underflowed in
  * float32. */
 static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_t head)
 {
@@ -67,7 +67,7 @@ static size_t zeros_of_head(const cli_attention_job *job, size_t sequence, size_
     return found;
 }
 
-/* Checked with a denominator only; without one an output of 0 is valid. */
+/* Only with a denominator: without one an output of 0 is valid. */
 static void warn_of_zeros(cli_attention_job *job)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -114,7 +114,7 @@ static bool compute(cli_attention_job *job)
     return true;
 }
 
-/* Takes the time from the library, which times both kinds under the same conditions. */
+/* The library times both kinds under the same conditions. */
 static bool compare(cli_attention_job *job)
 {
     if (!cli_attention_ok(job, bo_attention_measure(job->session->context, job->attention, &job->call, 0, &job->error)))
@@ -151,7 +151,7 @@ static int run(cli_attention_job *job)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* --model, --data and --layer belong together, and to --advise. */
+/* --model, --data and --layer require --advise and each other. */
 static int check_model(const cli_attention_options *o)
 {
     if (!o->advise)
@@ -232,7 +232,7 @@ const cli_usage cli_attention_usage = {
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind favor --causal --compare --out O.npy\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind linear --map elu\n"
                 "  bochner attention --q Q.npy --k Q.npy --v Q.npy --kind retention --decay 0.97\n"
-                "  bochner attention --advise --q Q.npy --k Q.npy --most 256\n"
+                "  bochner attention --advise --q Q.npy --k Q.npy --max-features 256\n"
                 "  bochner attention --advise --model model --data text.txt\n",
     .groups = {{cli_attention_array_rows, 0},
                {cli_attention_kind_rows, 0},

@@ -61,7 +61,7 @@ typedef struct cli_attention_file {
     float *values; /* numbers from the command line; NULL: none */
 } cli_attention_file;
 
-/* The rows that the attention is fitted to. */
+/* The rows for the fit. */
 typedef struct cli_attention_sample {
     bo_attention_call call; /* q and k; NULL: it is not fitted to data */
     float *q_copy, *k_copy; /* copies; NULL: q and k belong to files */
@@ -72,11 +72,11 @@ typedef struct cli_attention_job {
     const cli_attention_options *options;
     cli_attention_file files[CLI_SOURCES];
     bo_attention_desc desc;
-    bo_attention_call call; /* its arrays are those of this struct */
+    bo_attention_call call; /* points to arrays of this struct */
     cli_attention_sample sample;
     size_t unfitted;      /* the number of first tokens whose outputs do not use the fit */
     float *whitening_m;   /* by --whiten; NULL: none */
-    float *model_rows[3]; /* q, k and v of a model; NULL: none */
+    float *model_rows[3]; /* q, k and v computed by a model; NULL: none */
     bo_attention *attention;
     bo_attention_cost plan;
     float *out;
@@ -93,7 +93,7 @@ bool cli_attention_ok(cli_attention_job *job, bo_status status);
 /* The library's message without the prefix "attention: ", which the program adds itself. */
 const char *cli_attention_error(const cli_attention_job *job);
 
-/* ---- names of kinds and maps ------------------------------------------------------------ */
+/* ---- names of kinds and maps ------------------------------------------------------------------------------------- */
 
 const char *cli_attention_kind_choice(unsigned index);
 const char *cli_attention_map_choice(unsigned index);
@@ -104,19 +104,20 @@ const char *cli_attention_map_of(bo_function function);
 
 /* The descriptor of the kind alone. */
 bo_attention_desc cli_attention_named(const cli_attention_options *options);
-/* With the choices of the options: kind, causal, gate, normalizer, proposal, sampling, unit and map. */
+/* Also sets the enumerations and flags of the options: kind, causal, gate, normalizer, proposal, sampling, unit and
+ * map. */
 bo_attention_desc cli_attention_chosen(const cli_attention_options *options);
-/* With the numbers of the options too: everything but the sizes, which come from arrays or a model. */
+/* Also sets the numbers of the options: everything except the sizes, which come from arrays or a model. */
 bo_attention_desc cli_attention_numbered(const cli_attention_options *options, uint64_t seed);
-/* The options for another kind, without those that do not apply to it. */
+/* The options for another kind, without options that do not apply to it. */
 cli_attention_options cli_attention_as(const cli_attention_options *options, unsigned kind);
 /* The names of --map that the kind accepts: "trig or relu". */
 const char *cli_attention_map_names(const cli_attention_options *options, char *out, size_t out_size);
 /* CLI_DONE, or CLI_USAGE_ERROR after reporting options that exclude each other. */
 int cli_attention_check(const cli_attention_options *options);
 int cli_attention_check_layer(
-    const cli_attention_options *options); /* of a model, which computes gates and parameters itself */
-/* Completes the descriptor; the shapes must be known. */
+    const cli_attention_options *options); /* for a model, which computes gates and parameters itself */
+/* Completes the descriptor. The shapes must be known. */
 void cli_attention_describe(cli_attention_job *job);
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
@@ -132,7 +133,8 @@ bool cli_attention_parameters(cli_attention_job *job); /* gates and parameters: 
 bool cli_attention_calibration(cli_attention_job *job);
 void cli_attention_close(cli_attention_job *job);
 
-/* Parses numbers separated by commas; returns their count and stores the first `most`. 0: not a list of numbers. */
+/* Parses numbers separated by commas; returns their count and stores the first `capacity` of them. 0: not a list of
+ * numbers. */
 size_t cli_attention_list(const char *text, double *out, size_t capacity);
 
 /* ---- the fit to data --------------------------------------------------------------------------------------------- */
@@ -145,7 +147,7 @@ bool cli_attention_fits(const cli_attention_options *options, const bo_attention
 bool cli_attention_sample_rows(cli_attention_job *job);
 /* Fits the attention to the sample. Returns false after reporting an error. */
 bool cli_attention_fit(cli_attention_job *job);
-/* Replaces the outputs of the first tokens by those of the attention without the fit. */
+/* Replaces the outputs of the first tokens by outputs of the attention without the fit. */
 bo_status cli_attention_forward_unfitted(cli_attention_job *job);
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */

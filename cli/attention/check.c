@@ -55,7 +55,7 @@ static int check_map(const cli_attention_options *o, const bo_attention_desc *d)
     char text[256];
     if (!CLI_GIVEN(o, map) || bo_attention_takes_kernel(d->kind, d->features.kernel)) return CLI_DONE;
     const char *name = cli_attention_map_choice(o->map), *kind = cli_attention_kind_choice(o->kind);
-    /* for the library, rbf means that no map was given */
+    /* the library reads rbf as no map */
     if (bo_attention_has(d, BO_TRAIT_ANY_KERNEL)) USAGE_ERROR("--map: kind %s does not accept %s", kind, name);
     USAGE_ERROR("--map: kind %s %s %s, found %s (kind linear accepts any map)", kind,
                 bo_attention_has(d, BO_TRAIT_PROPOSAL) ? "approximates softmax with" : "accepts",
@@ -105,7 +105,7 @@ static int check_gate(const cli_attention_options *o, const bo_attention_desc *d
     return CLI_DONE;
 }
 
-/* True for a list of numbers with an empty element; other text that is not a list is the name of a file. */
+/* True for a list of numbers with an empty element. Other text that is not a list is a file name. */
 static bool has_empty_element(const char *text)
 {
     const size_t length = strlen(text);
@@ -113,7 +113,7 @@ static bool has_empty_element(const char *text)
     return text[0] == ',' || text[length - 1] == ',' || strstr(text, ",,");
 }
 
-/* Checks numbers that are given instead of a file. */
+/* Checks numbers on the command line, instead of a file. */
 static int check_number(const cli_attention_options *o, cli_attention_source source, double upper, const char *range)
 {
     double numbers[64] = {0};
@@ -145,7 +145,7 @@ static int check_numbers(const cli_attention_options *o, const bo_attention_desc
     return CLI_DONE;
 }
 
-/* ---- options without effect -------------------------------------------------------------- */
+/* ---- options without effect -------------------------------------------------------------------------------------- */
 
 static int check_calibration(const cli_attention_options *o, const bo_attention_desc *d)
 {
@@ -170,7 +170,7 @@ static int check_calibration(const cli_attention_options *o, const bo_attention_
     return CLI_DONE;
 }
 
-/* Options that have no effect for the map. */
+/* Options without effect for the map. */
 static int check_idle_map(const cli_attention_options *o, const bo_attention_desc *d)
 {
     const bo_features_desc *f = &d->features;

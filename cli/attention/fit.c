@@ -1,14 +1,14 @@
-/* What attention fits to data: the frequencies of a proposal or of optimal sampling, the M of --whiten, the parameter
- * of the map oprf. The data is that of --calibrate-q and --calibrate-k, or the input.
+/* Fits attention to data: the frequencies of a proposal or of optimal sampling, the M of --whiten, the parameter of the
+ * map oprf. The data comes from --calibrate-q and --calibrate-k, or is the input.
  *
- * Causal attention is fitted to the first tokens of its input only, and the outputs of these tokens are those of the
- * same attention without the fit. No output depends on a later token. */
+ * Causal attention is fitted to the first tokens of its input only. The outputs of these tokens are computed without
+ * the fit, so no output depends on a later token. */
 #include "attention.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* With fewer tokens the fit is worse, with more of them more outputs do not use it (docs/reference/attention.md). The
- * number does not depend on the length of the input, so that a longer input does not change an output either. */
+/* Fewer tokens make a worse fit; more tokens leave more outputs without it (docs/reference/attention.md). The number
+ * does not depend on the length of the input, so a longer input does not change earlier outputs. */
 enum { FIRST_TOKENS = 128 };
 
 bool cli_attention_calibrates(const bo_attention_desc *desc)
@@ -48,7 +48,7 @@ static void truncate_sample(cli_attention_job *job, size_t max_tokens)
     }
 }
 
-/* True if the calibration arrays are those that the attention is computed from, by name. */
+/* True if the calibration arrays and the inputs are the same files, by name. */
 static bool names_input(const cli_attention_options *o)
 {
     const char *const *s = o->sources;
@@ -136,8 +136,8 @@ bool cli_attention_fit(cli_attention_job *job)
 
 /* ---- the outputs of the first tokens ----------------------------------------------------------------------------- */
 
-/* The same attention without a fit: frequencies from N(0, I), positive features instead of oprf, which they are the
- * limit of, and the M of --m or the identity. */
+/* The same attention without a fit: frequencies from N(0, I), positive features (the limit of oprf) instead of oprf,
+ * and the M of --m or the identity. */
 static bo_attention_desc unfitted_desc(const cli_attention_job *job)
 {
     bo_attention_desc d = job->desc;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages of the library start with "attention: ", and so do those of the program. */
+/* Messages of the library and of the program both start with "attention: ". */
 const char *cli_attention_error(const cli_attention_job *job)
 {
     static const char subject[] = "attention: ";

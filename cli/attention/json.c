@@ -101,7 +101,7 @@ static void json_dark(cli_json *json, const bo_proposal_report *dark)
     cli_json_end(json);
 }
 
-/* What the attention is fitted to: files (null: the input), tokens of each sequence, and the first outputs without the
+/* The data of the fit: files (null: the input), tokens of each sequence, and the number of first outputs without the
  * fit. */
 static void json_fit(cli_json *json, const cli_attention_job *job)
 {

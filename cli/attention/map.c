@@ -28,7 +28,7 @@ const char *cli_attention_option(cli_attention_source source)
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-/* Followed by the library's kernels up to arccos, each with its first function. */
+/* The kernels of the library up to arccos follow, each with its first function. */
 static const struct {
     const char *name;
     bo_kernel kernel;
@@ -100,7 +100,7 @@ const char *cli_attention_map_names(const cli_attention_options *o, char *out, s
 }
 
 /* Default number of features: the smallest power of two that is at least 4 dim; for self-tensored sketches the smallest
- * r(r + 1)/2 that is at least 4 dim. 0 for maps without frequencies, whose number is fixed. */
+ * r(r + 1)/2 that is at least 4 dim. 0 for maps without frequencies, which have a fixed number of features. */
 static size_t default_features(const bo_features_desc *features, size_t dim)
 {
     size_t count = 1, r = 1;
@@ -111,7 +111,7 @@ static size_t default_features(const bo_features_desc *features, size_t dim)
 }
 
 /* E|q + k|² for independent q and k of the sample, after scaling: the optimal parameter of OPRF. OPRF is unbiased for
- * any value, so M is ignored, and for arrays with NaN, which are reported later, the result is 1. */
+ * any value, so M is ignored. For arrays with NaN, which are reported later, the result is 1. */
 static double pair_norm(const cli_attention_job *job, double scale)
 {
     const cli_attention_sample *s = &job->sample;
@@ -135,7 +135,7 @@ static double pair_norm(const cli_attention_job *job, double scale)
 
 /* ---- the descriptor ---------------------------------------------------------------------------------------------- */
 
-/* The gate that the options request; GLA has gates in any case. */
+/* The requested gate. GLA always has gates. */
 static bo_gate choose_gate(const cli_attention_options *o, const bo_attention_desc *preset)
 {
     if (o->sources[CLI_DECAY]) return BO_GATE_FIXED;
@@ -193,7 +193,7 @@ bo_attention_desc cli_attention_numbered(const cli_attention_options *o, uint64_
     return d;
 }
 
-/* Sets what depends on the shapes and arrays. */
+/* Sets the members that depend on shapes and arrays. */
 static void fit_features(cli_attention_job *job)
 {
     bo_attention_desc *d = &job->desc;

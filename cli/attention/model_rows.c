@@ -10,7 +10,7 @@ typedef struct receiving {
     bool found;
 } receiving;
 
-/* Copies q, k and v of the layer, which come first among the arrays of a layer, and then stops. */
+/* Copies q, k and v of the layer, which are the first arrays of a layer, and then stops. */
 static bool receive(void *user, const bo_inspect_array *array)
 {
     receiving *r = user;

@@ -1,5 +1,5 @@
-/* The options of attention. Rows of layers are shared with models (bochner train); the others belong to bochner
- * attention. check.c uses the traits of the rows. */
+/* The options of attention. Rows of layers are shared with models (bochner train); the other rows are for bochner
+ * attention only. check.c uses the traits of the rows. */
 #include "attention.h"
 
 #define GATES (BO_TRAIT_GATE_DECAY | BO_TRAIT_CHANNELS)
@@ -29,12 +29,12 @@ const cli_option cli_attention_array_rows[] = {
     TEXT("beta", "FILE", cli_attention_options, sources[CLI_BETA], "nonnegative weights, one per key",
          .traits = BO_TRAIT_BETA, .default_text = "1"),
     TEXT("calibrate-q", "FILE", cli_attention_options, sources[CLI_CALIBRATE_Q],
-         "queries that a proposal, optimal sampling, --propose, --whiten or the map oprf is fitted to",
+         "queries to which a proposal, optimal sampling, --propose, --whiten or the map oprf is fitted",
          .traits = BO_TRAIT_DRAWS, .default_text = "q"),
-    TEXT("calibrate-k", "FILE", cli_attention_options, sources[CLI_CALIBRATE_K], "keys of the same fit",
+    TEXT("calibrate-k", "FILE", cli_attention_options, sources[CLI_CALIBRATE_K], "keys for the same fit",
          .traits = BO_TRAIT_DRAWS, .default_text = "k"),
     COUNT("calibrate-rows", "P", cli_attention_options, calibrate_rows,
-          "fit to the first P tokens; with --causal and without --calibrate-q the outputs of these tokens do not use "
+          "fit to the first P tokens; with --causal and without --calibrate-q, the outputs of these tokens do not use "
           "the fit, so that no output depends on later tokens",
           .low = 1, .traits = BO_TRAIT_DRAWS,
           .default_text = "128 with --causal and without --calibrate-q, otherwise all"),
@@ -82,16 +82,15 @@ const cli_option cli_attention_layer_rows[] = {
     FLAG("one-draw", cli_attention_options, one_draw, "use the same frequencies for all heads",
          .traits = BO_TRAIT_FEATURES),
     CHOICE("proposal", "LAW", cli_attention_options, proposal, BO_ENUM_PROPOSAL,
-           "distribution that frequencies are drawn from, fitted to data and corrected by importance weights",
+           "distribution of the frequencies, fitted to data and corrected by importance weights",
            .traits = BO_TRAIT_PROPOSAL, .default_text = "depends on the kind"),
     CHOICE("sampling", "S", cli_attention_options, sampling, BO_ENUM_SAMPLING,
            "choice of the frequencies (optimal selects them by the data)", .without = ~0u << (BO_SAMPLING_OPTIMAL + 1),
            .traits = BO_TRAIT_DRAWS, .default_text = "drawn"),
-    COUNT(
-        "window", "W", cli_attention_options, window,
-        "number of most recent keys with softmax weights; earlier keys are seen through features if the kind has them, "
-        "otherwise not at all",
-        .low = 1, .traits = BO_TRAIT_WINDOW, .default_text = "64 for kinds with features, otherwise all keys"),
+    COUNT("window", "W", cli_attention_options, window,
+          "number of most recent keys with softmax weights; earlier keys contribute through features if the kind has "
+          "features, otherwise not at all",
+          .low = 1, .traits = BO_TRAIT_WINDOW, .default_text = "64 for kinds with features, otherwise all keys"),
     REAL("degree", "P", cli_attention_options, degree,
          "degree: an integer for polynomial maps, (1 + s q.k)^P; any positive number for |s q.k|^P",
          .traits = BO_TRAIT_ANY_KERNEL | BO_TRAIT_POWER, .default_text = "2"),
@@ -113,12 +112,12 @@ const cli_option cli_attention_layer_rows[] = {
           .traits = BO_TRAIT_MATRIX | BO_TRAIT_AFFINE,
           .default_text = "the width of a head; hybrid without a learned map: no M"),
     FLAG("unit", cli_attention_options, unit, "normalize queries and keys to unit norm", .traits = BO_TRAIT_UNIT),
-    FLAG("no-unit", cli_attention_options, no_unit, "do not normalize queries and keys, for kinds that otherwise do",
-         .traits = BO_TRAIT_UNIT),
+    FLAG("no-unit", cli_attention_options, no_unit,
+         "turn off the normalization of queries and keys, for kinds that normalize them", .traits = BO_TRAIT_UNIT),
     COUNT("iterations", "N", cli_attention_options, iterations,
           "with a gate: maximum iterations before a system is solved directly", .low = 1, .high = 1 << 20,
           .traits = BO_TRAIT_ITERATIONS, .default_text = "the width of a head"),
-    REAL_OR_AUTO("tolerance", cli_attention_options, tolerance, "with a gate: residual to reach",
+    REAL_OR_AUTO("tolerance", cli_attention_options, tolerance, "with a gate: target residual",
                  .traits = BO_TRAIT_ITERATIONS, .default_text = "1e-6"),
     COUNT("chunk", "C", cli_attention_options, chunk, "tokens per chunk", .low = 1, .high = 1024,
           .traits = BO_TRAIT_FEATURES | BO_TRAIT_MEMORY, .default_text = "from the shape and the cache sizes"),
@@ -138,7 +137,7 @@ const cli_option cli_attention_result_rows[] = {
     FLAG("advise", cli_attention_options, advise,
          "measure queries and keys, and recommend a feature map and its number of features"),
     TEXT("model", "DIR", cli_attention_options, model,
-         "for --advise, instead of arrays: a language model, whose queries, keys and values on a text are used",
+         "for --advise, instead of arrays: a language model, whose queries, keys and values on a text are measured",
          .traits = CLI_ADVISE),
     LIST("data", "TEXT", cli_attention_options, data, "with --model: text or JSON lines; may be gzipped",
          .traits = CLI_ADVISE),
@@ -146,7 +145,7 @@ const cli_option cli_attention_result_rows[] = {
           .traits = CLI_ADVISE, .default_text = "0"),
     REAL_OR_AUTO("target", cli_attention_options, target, "relative error of the output that --advise aims for",
                  .traits = CLI_ADVISE, .default_text = "0.1"),
-    COUNT("most", "D", cli_attention_options, max_features, "maximum number of features that --advise tries", .low = 16,
-          .high = 1 << 20, .traits = CLI_ADVISE, .default_text = "4096"),
+    COUNT("max-features", "D", cli_attention_options, max_features, "maximum number of features that --advise tries",
+          .former_name = "most", .low = 16, .high = 1 << 20, .traits = CLI_ADVISE, .default_text = "4096"),
     END_OF_OPTIONS,
 };

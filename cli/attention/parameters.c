@@ -25,7 +25,7 @@ static bool check_shape(cli_attention_job *job, const cli_attention_file *file, 
 
 typedef struct range {
     double lower, upper;
-    bool without_lower; /* excludes `least` itself */
+    bool without_lower; /* excludes `lower` itself */
     const char *expected_text;
 } range;
 
@@ -45,7 +45,7 @@ static bool check_range(cli_attention_job *job, const cli_attention_file *file, 
             break;
     }
     if (at == array->count) return true;
-    size_t *indices = cli_allocate(array->rank, sizeof *indices, "a place in an array");
+    size_t *indices = cli_allocate(array->rank, sizeof *indices, "a position in an array");
     const bo_array place = {.rank = array->rank, .shape = indices};
     char text[CLI_SHAPE_TEXT];
     const double found = array->values[at];
@@ -80,7 +80,7 @@ static bool read_array(cli_attention_job *job, cli_attention_source source, bo_a
 
 /* ---- one per token ----------------------------------------------------------------------------------------------- */
 
-/* Gates and β have the shape of the keys without the last dimension; the channel gates of GLA have the shape of the
+/* Gates and β have the shape of the keys without the last dimension. The channel gates of GLA have the shape of the
  * keys. */
 static bool read_tokens(cli_attention_job *job, cli_attention_source source, const range *of, const void **out)
 {
@@ -116,7 +116,7 @@ size_t cli_attention_list(const char *text, double *out, size_t capacity)
     }
 }
 
-/* Numbers on the command line: one for all, or a list of `count`. *given: the text was a list of numbers. */
+/* Numbers on the command line: one number for all, or a list of `count`. *given: the text was a list of numbers. */
 static bool read_list(cli_attention_job *job, cli_attention_source source, size_t count, const char *what, bool *given)
 {
     cli_attention_file *file = &job->files[source];
@@ -175,7 +175,7 @@ static bool read_mix(cli_attention_job *job)
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
-/* Takes the rank from the first array that has it, unless --rank is given; check_shape compares the others. */
+/* Reads the rank from the first array that has one, unless --rank is given; check_shape compares the other arrays. */
 static void find_rank(cli_attention_job *job, cli_attention_source source, size_t from_end)
 {
     const bo_array *array = job->files[source].array;

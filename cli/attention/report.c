@@ -70,7 +70,7 @@ static void append(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
-/* ", decays 0.9688, 0.9844", or their range if there are many. */
+/* ", decays 0.9688, 0.9844", or their range if the list is long. */
 static void append_decays(char *text, size_t size, const cli_attention_job *job)
 {
     const size_t heads = job->desc.key_heads, few = 8;
@@ -97,7 +97,7 @@ static void append_lambda(char *text, size_t size, const cli_attention_job *job)
     if (smallest < largest) append(text, size, " to %s", cli_significant(largest, 4).s);
 }
 
-/* ", causal, window of 64 keys, decay gate, not normalized": the settings besides the kind. */
+/* ", causal, window of 64 keys, decay gate, not normalized": all settings except the kind. */
 static const char *describe_settings(const cli_attention_job *job, char *out, size_t size)
 {
     const bo_attention_desc *d = bo_attention_describe(job->attention);
@@ -145,14 +145,14 @@ static void report_attention(cli_attention_job *job)
              describe_settings(job, how, sizeof how), describe_map(job, map, sizeof map));
 }
 
-/* What the attention is fitted to. */
+/* The data of the fit. */
 static void report_fit(cli_attention_job *job)
 {
     const bo_attention_call *call = &job->sample.call;
     const char *file = job->options->sources[CLI_CALIBRATE_Q];
     if (!job->sample.call.q.data) return;
     if (job->unfitted)
-        cli_note(job->session, "Fit         to the first %s tokens, whose own outputs do not use it",
+        cli_note(job->session, "Fit         to the first %s tokens, whose outputs do not use it",
                  cli_count(job->unfitted).s);
     else
         cli_note(job->session, "Fit         to %s queries and %s keys per head%s%s",
@@ -160,7 +160,7 @@ static void report_fit(cli_attention_job *job)
                  file ? " of " : "", file ? file : "");
 }
 
-/* Softmax attention has tiles instead of chunks. */
+/* Softmax attention uses tiles instead of chunks. */
 static bool in_chunks(const cli_attention_job *job)
 {
     return !bo_attention_has(bo_attention_describe(job->attention), BO_TRAIT_CAPACITY);
@@ -192,10 +192,10 @@ void cli_attention_report_plan(cli_attention_job *job)
     report_input(job);
     report_attention(job);
     report_fit(job);
-    if (!job->options->plan) report_plan(job); /* otherwise it is the result */
+    if (!job->options->plan) report_plan(job); /* with --plan it is the result */
 }
 
-/* ---- report ---------------------------------------------------------------------------------- */
+/* ---- report ------------------------------------------------------------------------------------------------------ */
 
 static void print_plan(const cli_attention_job *job)
 {

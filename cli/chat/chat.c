@@ -1,4 +1,4 @@
-/* bochner chat: a conversation with a model, in a terminal or through pipes. */
+/* bochner chat: a conversation with a model, on a terminal or through pipes. */
 #include "chat.h"
 #include "../model/extrapolation.h"
 #include "../network/network.h"
@@ -18,24 +18,24 @@
 
 enum { MAX_LINE_BYTES = 1 << 26 };
 
-/* Lines are read without stdio, so that a signal is noticed while the program waits. */
+/* Lines are read without stdio, so that a signal interrupts a wait for input. */
 typedef struct lines {
     char *bytes;
-    size_t length, capacity, at; /* at: the bytes before it were returned */
+    size_t length, capacity, at; /* at: bytes already returned */
     size_t number;               /* of the last line */
     bool ended, terminal;
 } lines;
 
 typedef enum line_outcome { LINE_READ, LINE_END, LINE_SIGNAL, LINE_FAILED } line_outcome;
 
-/* Waits for input; false: a signal arrived. */
+/* Waits for input. False: a signal arrived. */
 static bool wait_for_input(void)
 {
     enum { WAIT_MS = 200 };
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     while (!cli_signal()) {
         const int ready = poll(&input, 1, WAIT_MS);
-        if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* read() tells what is wrong */
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* read() returns the error */
     }
     return false;
 }
@@ -68,12 +68,12 @@ static line_outcome read_more(lines *in)
 static line_outcome next_line(cli_session *session, lines *in, char **out, size_t *length)
 {
     for (;;) {
-        char *start = in->length > in->at ? in->bytes + in->at : NULL; /* without input, there is no buffer */
+        char *start = in->length > in->at ? in->bytes + in->at : NULL; /* the buffer is NULL before the first input */
         char *end = start ? memchr(start, '\n', in->length - in->at) : NULL;
         if (start && !end && in->ended) end = in->bytes + in->length;
         if (end) {
             in->at = (size_t)(end - in->bytes) + ((size_t)(end - in->bytes) < in->length);
-            *end = 0; /* there is room for one more byte */
+            *end = 0; /* the buffer has space for one more byte */
             if (end > start && end[-1] == '\r') *--end = 0;
             in->number++;
             *out = start;
@@ -91,7 +91,7 @@ static line_outcome next_line(cli_session *session, lines *in, char **out, size_
     }
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
 
 static double rate(size_t tokens, double seconds)
 {
@@ -111,7 +111,7 @@ static void print_json(const cli_chat_job *job, const cli_chat_reply *reply)
     cli_json_end(&json);
 }
 
-/* Asks the model. False: the program ends, after an error message or on request. */
+/* Sends a message to the model. False: the program ends, after an error message or on request. */
 static bool send_question(cli_chat_job *job, const lines *in, const char *question)
 {
     const bool as_json = job->session->common.json;
@@ -126,12 +126,12 @@ static bool send_question(cli_chat_job *job, const lines *in, const char *questi
     cli_streams_flush();
     if (replied) job->session->printed_lines++;
     if (replied && strcmp(reply.reason, "context") == 0)
-        cli_warn(job->session, "the answer ends because the context is full");
+        cli_warn(job->session, "the reply ends because the context is full");
     else if (replied && in->terminal)
         cli_note(job->session, "            %s tokens, %s tokens per second", cli_count(reply.tokens).s,
                  cli_count((size_t)fmax(rate(reply.tokens, reply.seconds), 0)).s);
     free(reply.text);
-    if (cli_signal() && cli_signals_cancel(SIGINT)) return true; /* Ctrl-C stopped the answer, not the program */
+    if (cli_signal() && cli_signals_cancel(SIGINT)) return true; /* Ctrl-C stopped the reply, not the program */
     return !cli_interrupted() && (outcome != CLI_CHAT_REFUSED || in->terminal);
 }
 
@@ -151,7 +151,7 @@ static void print_commands(void)
           "/reset     start a new conversation with the same system message\n"
           "/save      save the conversation to the file of --state\n"
           "/exit      save and leave; so does Ctrl-D\n"
-          "Ctrl-C     stop the answer; at the prompt: save and leave\n",
+          "Ctrl-C     stop the reply; at the prompt: save and leave\n",
           stderr);
 }
 
@@ -164,7 +164,7 @@ static bool save(cli_chat_job *job)
     return cli_chat_save(job);
 }
 
-/* A slash and one word of letters is a command. */
+/* A slash and one lower-case word is a command. */
 static bool is_command(const char *line)
 {
     const size_t length = line[0] == '/' ? strspn(line + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
@@ -177,7 +177,7 @@ static bool names(const char *line, const char *command)
     return strncmp(line, command, length) == 0 && (line[length] == 0 || line[length] == ' ' || line[length] == '\t');
 }
 
-/* Returns false if the program ends. */
+/* Returns false to end the program. */
 static bool run_command(cli_chat_job *job, const char *line)
 {
     if (names(line, "/exit") || names(line, "/quit")) return false;
@@ -190,7 +190,7 @@ static bool run_command(cli_chat_job *job, const char *line)
     else if (names(line, "/save"))
         return save(job);
     else
-        cli_fail(job->session, "there is no command %.40s (/help lists all)", line);
+        cli_fail(job->session, "unknown command %.40s (/help lists all commands)", line);
     return true;
 }
 
@@ -214,7 +214,7 @@ static bool is_valid(cli_chat_job *job, const lines *in, const char *line, size_
     return true;
 }
 
-/* Reads lines until the end of the input, /exit or a request to stop. */
+/* Reads lines until the end of the input, /exit or a stop request. */
 static int converse(cli_chat_job *job, lines *in)
 {
     for (;;) {
@@ -262,7 +262,7 @@ static bool open_template(cli_chat_job *job)
     return false;
 }
 
-/* Renders an empty template, so that wrong variables are refused before anything else is done. */
+/* Renders an empty template, so that invalid variables are refused first. */
 static bool check_variables(cli_chat_job *job)
 {
     bo_context *context = job->session->context;
@@ -315,27 +315,26 @@ static int chat(void *options, const cli_common *common, const cli_arguments *ar
 
 static const cli_option rows[] = {
     SECTION("Conversation"),
-    TEXT("system", "TEXT", cli_chat_options, system, "system message, which comes before all others",
-         .may_be_empty = true),
-    COUNT("tokens", "N", cli_chat_options, tokens, "maximum number of tokens of an answer", .low = 1, .high = 1 << 30,
+    TEXT("system", "TEXT", cli_chat_options, system, "system message, before all other messages", .may_be_empty = true),
+    COUNT("tokens", "N", cli_chat_options, tokens, "maximum number of tokens per reply", .low = 1, .high = 1 << 30,
           .initial = "512"),
-    LIST("stop", "WORDS", cli_chat_options, stops, "end an answer before this text; may be given several times"),
+    LIST("stop", "WORDS", cli_chat_options, stops, "end a reply before this text; may be given several times"),
     TEXT("state", "FILE", cli_chat_options, state,
-         "resume the conversation of this file, and save it there at the end; the file may be new"),
+         "resume the conversation in this file, and save it there at the end; the file may be new"),
     COUNT("context", "N", cli_chat_options, context, "maximum number of tokens of a conversation", .low = 2,
           .high = 1 << 30,
-          .default_text = "that of the training, at most " CLI_DIGITS(
-              CLI_DEFAULT_MAX_CONTEXT) "; unlimited for states of a fixed size"),
-    FLAG("forget", cli_chat_options, forget, "drop the oldest turns if the context is full"),
+          .default_text = "the training context, at most " CLI_DIGITS(
+              CLI_DEFAULT_MAX_CONTEXT) "; unlimited for states of fixed size"),
+    FLAG("drop-oldest", cli_chat_options, drop_oldest, "drop the oldest turns if the context is full",
+         .former_name = "forget"),
     SECTION("Template"),
-    TEXT("template", "FILE", cli_chat_options, template, "chat template, instead of that of the model"),
+    TEXT("template", "FILE", cli_chat_options, template, "chat template, instead of the model's template"),
     TEXT("variables", "JSON", cli_chat_options, variables,
-         "further variables of the template, such as '{\"enable_thinking\": false}'"),
+         "additional variables of the template, such as '{\"enable_thinking\": false}'"),
     FLAG("parse-special", cli_chat_options, parse_special,
-         "texts of special tokens in messages, such as <|im_end|>, become these tokens; otherwise they are plain text"),
+         "encode special tokens in messages, such as <|im_end|>, as these tokens, not as plain text"),
     FLAG("render", cli_chat_options, render,
-         "print the text that the model would read for each line of standard input, a JSON list of messages, and "
-         "generate nothing"),
+         "print the rendered prompt for each line of standard input, a JSON list of messages, and generate nothing"),
     SECTION("Model"),
     DEVICE(cli_chat_options),
     PRECISION(cli_chat_options, .traits = 0),
@@ -348,16 +347,15 @@ static const cli_option rows[] = {
 const cli_usage cli_chat_usage = {
     .command = "chat",
     .synopsis = "DIR [--system TEXT] [options]",
-    .about =
-        "Talks with a chat model. DIR is a model directory with a chat template (chat_template.jinja or "
-        "tokenizer_config.json). Each line of standard input is a message, and the answers are printed as they are "
-        "generated; with --json, one object per line and answer. At the prompt, /help lists commands, Ctrl-C stops "
-        "an answer, and Ctrl-D leaves.",
+    .about = "Talks with a chat model. DIR is a model directory with a chat template (chat_template.jinja or "
+             "tokenizer_config.json). Each line of standard input is a message, and replies are printed as they are "
+             "generated; with --json, one object per reply and line. At the prompt, /help lists commands, Ctrl-C stops "
+             "a reply, and Ctrl-D leaves.",
     .examples = "  bochner chat model --system 'Answer in one sentence.' --temperature 0.7\n"
                 "  bochner chat model --state talk.chat\n"
                 "  echo 'What is a kernel?' | bochner chat model --greedy --json\n",
     .groups = {{rows, 0}, {cli_sampling_rows, offsetof(cli_chat_options, sampling)}},
-    .short_help = {"system", "tokens", "state", "forget", "template", "temperature", "top-k", "top-p", "greedy",
+    .short_help = {"system", "tokens", "state", "drop-oldest", "template", "temperature", "top-k", "top-p", "greedy",
                    "weights", "device", "seed", "json"},
 };
 

@@ -1,5 +1,5 @@
-/* What the model reads of a conversation. The session keeps its state from turn to turn: a turn reads only the tokens
- * that are new, unless the template renders earlier turns differently. */
+/* Reads a conversation into a session and generates replies. The session keeps its state from turn to turn: a turn
+ * reads only new tokens, unless the template renders earlier turns differently. */
 #include "chat.h"
 #include "../model/extrapolation.h"
 #include "../text/ids.h"
@@ -33,7 +33,7 @@ static void add_id(bo_ids *ids, int32_t id)
     ids->items[ids->count++] = id;
 }
 
-/* The tokens of the conversation and of the start of an answer. */
+/* The tokens of the conversation and of the start of a reply. */
 static bool render_ids(cli_chat_job *job, bo_ids *out)
 {
     bo_context *context = job->session->context;
@@ -56,7 +56,7 @@ typedef struct text_at {
     size_t token, byte;
 } text_at;
 
-/* The next byte of the text, or a special token, which is not the same as its text; -1: the end. */
+/* The next byte of the text, or a special token, which differs from its text; -1: the end. */
 static int64_t next_byte(text_at *at)
 {
     enum { BYTES = 256 };
@@ -73,8 +73,8 @@ static int64_t next_byte(text_at *at)
     return -1;
 }
 
-/* The number of tokens of `ids` that were read, in these or in other tokens of the same text: the tokens of an answer
- * are those that the model chose, even if the tokenizer divides its text differently. SIZE_MAX: other text was read. */
+/* The number of tokens of `ids` that were read, compared as text: the model may have divided the text of a reply into
+ * other tokens than the tokenizer does. SIZE_MAX: other text was read. */
 static size_t tokens_read(const cli_chat_job *job, const bo_ids *ids)
 {
     size_t same = 0;
@@ -100,7 +100,7 @@ static bool start_over(cli_chat_job *job)
     return ok(job, bo_session_reset(job->session->context, job->reader));
 }
 
-/* In pieces, so that a long text can be interrupted and shows progress. *stopped: on request. */
+/* Reads in pieces, so that a long text can be interrupted and shows progress. *stopped: on request. */
 static bool feed_tokens(cli_chat_job *job, const bo_ids *ids, size_t from, bool *stopped)
 {
     enum { PIECE = 512 };
@@ -122,7 +122,7 @@ static bool feed_tokens(cli_chat_job *job, const bo_ids *ids, size_t from, bool 
     return true;
 }
 
-/* The number of tokens that can still be read. */
+/* The number of tokens that still fit into the context. */
 static uint64_t remaining_tokens(const cli_chat_job *job)
 {
     const uint64_t remaining = bo_session_remaining(job->reader), tokens = bo_session_tokens(job->reader);
@@ -131,7 +131,7 @@ static uint64_t remaining_tokens(const cli_chat_job *job)
     return remaining < left ? remaining : left;
 }
 
-/* The number of tokens of the longest conversation. */
+/* The maximum number of tokens of a conversation. */
 static uint64_t context_limit(const cli_chat_job *job)
 {
     const uint64_t left = remaining_tokens(job), tokens = bo_session_tokens(job->reader);
@@ -143,7 +143,7 @@ static size_t first_turn(const cli_chat_job *job)
     return job->messages.count > 0 && strcmp(job->messages.items[0].role, "system") == 0;
 }
 
-/* Drops the oldest question and its answers. False: there is only the last question. */
+/* Drops the oldest message of the user and its replies. False: only the last message is left. */
 static bool drop_turn(cli_chat_job *job)
 {
     const size_t first = first_turn(job);
@@ -154,8 +154,8 @@ static bool drop_turn(cli_chat_job *job)
     return true;
 }
 
-/* Renders the conversation so that it fits into the context, with --forget without its oldest turns. A quarter of the
- * context, or the tokens of an answer, stay free then, so that not every turn starts over. */
+/* Renders the conversation so that it fits into the context; --drop-oldest drops the oldest turns. Dropping leaves a
+ * quarter of the context, or the tokens of a reply, free, so that not every turn starts over. */
 static bool fit(cli_chat_job *job, bo_ids *ids)
 {
     size_t dropped = 0;
@@ -163,13 +163,13 @@ static bool fit(cli_chat_job *job, bo_ids *ids)
     const uint64_t limit = context_limit(job);
     const size_t spare = job->options->tokens < limit / 4 ? job->options->tokens : (size_t)(limit / 4);
     while (ids->count >= limit || (dropped > 0 && ids->count + spare > limit)) {
-        if (!job->options->forget || !drop_turn(job)) {
+        if (!job->options->drop_oldest || !drop_turn(job)) {
             if (ids->count < limit) break;
             cli_fail(job->session,
-                     "the conversation has %s tokens, and the context holds %s: start over with /reset, or give %s",
+                     "the conversation has %s tokens, but the context has %s: start over with /reset, or give %s",
                      cli_count(ids->count).s, cli_count((size_t)limit).s,
-                     job->options->forget ? "a shorter message"
-                                          : "--forget to drop the oldest turns, or a larger --context");
+                     job->options->drop_oldest ? "a shorter message"
+                                               : "--drop-oldest to drop the oldest turns, or a larger --context");
             return false;
         }
         dropped++;
@@ -177,12 +177,12 @@ static bool fit(cli_chat_job *job, bo_ids *ids)
         if (!render_ids(job, ids)) return false;
     }
     if (dropped == 0) return true;
-    cli_note(job->session, "Context     the oldest %s dropped, and the others are read again: %s of %s tokens",
+    cli_note(job->session, "Context     the oldest %s dropped, and the other turns are read again: %s of %s tokens",
              dropped == 1 ? "turn was" : "turns were", cli_count(ids->count).s, cli_count((size_t)limit).s);
     return start_over(job);
 }
 
-/* Reads what is new of the conversation. */
+/* Reads the new tokens of the conversation. */
 static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stopped)
 {
     size_t from = job->broken ? SIZE_MAX : tokens_read(job, ids);
@@ -199,7 +199,7 @@ static bool read_conversation(cli_chat_job *job, const bo_ids *ids, bool *stoppe
     return feed_tokens(job, ids, from, stopped);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
 
 static void append(cli_chat_reply *reply, const char *bytes, size_t count)
 {
@@ -216,8 +216,8 @@ static void append(cli_chat_reply *reply, const char *bytes, size_t count)
     reply->text[reply->length] = 0;
 }
 
-/* A sampler per answer, with the latest tokens and the random numbers of the conversation: a conversation that was
- * saved and resumed continues as if it had not been. */
+/* One sampler per reply, with the latest tokens and the random numbers of the conversation: a saved and resumed
+ * conversation continues exactly as an uninterrupted one. */
 static bool create_sampler(cli_chat_job *job, bo_sampler **out)
 {
     enum { WINDOW = 64 };
@@ -230,12 +230,12 @@ static bool create_sampler(cli_chat_job *job, bo_sampler **out)
     return true;
 }
 
-/* An answer that is being generated. */
+/* A reply in progress. */
 typedef struct reply_writer {
     cli_chat_job *job;
     cli_chat_reply *reply;
-    FILE *out;    /* NULL: it is not printed */
-    int32_t last; /* the token that was chosen last, which the session has not read; -1: none */
+    FILE *out;    /* NULL: not printed */
+    int32_t last; /* the last sampled token, which the session has not read; -1: none */
 } reply_writer;
 
 static bool append_token(void *user, const bo_token *token)
@@ -259,7 +259,7 @@ static bool append_token(void *user, const bo_token *token)
     return !cli_interrupted();
 }
 
-/* The token that was chosen last is not read: it is part of what the next turn reads. */
+/* The last sampled token is not read now: the next turn reads it. */
 static bool generate(cli_chat_job *job, bo_sampler *sampler, FILE *out, cli_chat_reply *reply)
 {
     reply_writer a = {.job = job, .reply = reply, .out = out, .last = -1};
@@ -395,7 +395,7 @@ static bool open_state(cli_chat_job *job)
         cli_fail(job->session, "%s: %s", path, strerror(errno));
         return false;
     }
-    if (exists && (about.st_size > 0 || !S_ISREG(about.st_mode))) { /* loading refuses what is not a regular file */
+    if (exists && (about.st_size > 0 || !S_ISREG(about.st_mode))) { /* loading refuses all but regular files */
         if (!ok(job, bo_file_load(job->session->context, path, (size_t)64 * GIGABYTE, &bytes, &size))) return false;
         const bool done = cli_can_write(job->session, path) && resume(job, bytes, size);
         bo_free(bytes);

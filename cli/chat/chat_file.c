@@ -1,5 +1,5 @@
 /* A conversation in a file: a line "bochner-chat 1 JSON_BYTES STATE_BYTES", a JSON object with a checksum (messages,
- * tokens, random numbers drawn), and the state of the session, which has a checksum of its own. */
+ * tokens, random numbers drawn), and the state of the session, which has its own checksum. */
 #include "chat.h"
 #include "../common/json.h"
 #include "../../src/io/json_tree.h"

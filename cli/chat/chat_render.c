@@ -1,12 +1,12 @@
-/* bochner chat --render: the texts that a chat template makes of conversations. */
+/* bochner chat --render: prints conversations as rendered by a chat template. */
 #include "chat.h"
 #include "../common/json.h"
 #include "../../src/io/json_tree.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A list of messages, or an object of variables with the messages; the variables of the command line are added. NULL:
- * the line is neither. */
+/* Parses a list of messages, or an object of variables with the messages, and adds the variables of the command line.
+ * NULL: the line is invalid. */
 static char *variables_of(const cli_chat_job *job, const char *line)
 {
     bo_json *json = bo_json_read_all(line), *all = bo_json_is(json, BO_JSON_ARRAY) ? bo_json_new(BO_JSON_OBJECT) : json,
@@ -32,7 +32,7 @@ static char *variables_of(const cli_chat_job *job, const char *line)
 static bool render(cli_chat_job *job, const char *line, size_t length, size_t number)
 {
     bo_context *context = job->session->context;
-    const bool nul = cli_json_has_nul(line, length); /* bo_json would cut the text there */
+    const bool nul = cli_json_has_nul(line, length); /* bo_json would truncate the text there */
     char *variables = nul ? NULL : variables_of(job, line), *text = NULL;
     size_t bytes = 0;
     bool done = variables != NULL;

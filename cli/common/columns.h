@@ -4,7 +4,7 @@
 
 #include <bochner/data.h>
 
-/* NULL: it has no name. */
+/* Return NULL if there is no name. */
 const char *cli_input_name(const bo_schema *schema, size_t index);
 const char *cli_target_name(const bo_schema *schema, size_t index);
 const char *cli_class_name(const bo_schema *schema, size_t index);

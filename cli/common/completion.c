@@ -27,7 +27,7 @@ static void each_usage(const cli_listed *command, usage_fn write, FILE *out)
     for (size_t k = 0; k < CLI_USAGES && command->usages[k]; k++) write(out, command->usages[k]);
 }
 
-/* A part of every command; the program of an external command prints its own. */
+/* Prints a part for every command. The program of an external command prints its own part. */
 static void write_parts(const script *s, const char *shell, const char *part)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -66,7 +66,7 @@ static void write_verbs(FILE *out, const cli_usage *usage)
         fprintf(out, "%s%s", i ? " " : "", usage->subcommands[i]);
 }
 
-/* "bench attention": the second word. */
+/* "attention" of "bench attention". */
 static const char *subject_of(const cli_usage *usage)
 {
     const char *space = strchr(usage->command, ' ');

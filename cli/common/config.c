@@ -1,4 +1,4 @@
-/* Options from a file, a JSON object with the same names, and the reverse. */
+/* Reads options from a JSON object with the same names, and writes them. */
 #include <bochner/data.h>
 #include "json.h"
 #include "options.h"
@@ -45,8 +45,8 @@ static const char *skip_string(const char *text)
     return *text ? text + 1 : text;
 }
 
-/* A copy in which whole numbers of more than 15 digits are strings: bo_json would round them to doubles, and an option
- * is parsed from text in any case. To be freed. */
+/* A copy in which integers of more than 15 digits are strings: bo_json would round them to doubles, and options are
+ * parsed from text anyway. Freed by the caller. */
 static char *quote_long_numbers(const char *text)
 {
     enum { MAX_EXACT_DIGITS = 15 };
@@ -65,7 +65,7 @@ static char *quote_long_numbers(const char *text)
     return copy;
 }
 
-/* False: not a value of an option. */
+/* False: an option cannot have this value. */
 static bool add_value(word_list *list, const char *name, const bo_json *value)
 {
     if (bo_json_is(value, BO_JSON_TEXT))

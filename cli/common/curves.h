@@ -17,7 +17,7 @@ typedef struct cli_curves {
     size_t count;
 } cli_curves;
 
-/* Adds a point to the curve of that name, which is created if it is new. Curves and points beyond the limits are
+/* Adds a point to the curve of that name, which is created if necessary. Curves and points beyond the limits are
  * dropped. */
 void cli_curves_add(cli_curves *curves, const char *name, double x, double y);
 

@@ -14,7 +14,7 @@
 
 _Static_assert((int)CLI_EXTERNAL_TEXT == (int)BO_PLUGIN_TEXT, "the text of bo_plugin_find");
 
-/* ---- the program that starts another ----------------------------------------------------------------------------- */
+/* ---- the calling program ----------------------------------------------------------------------------------------- */
 
 enum { NAME = 32, DESCRIBED = 4 };
 
@@ -94,7 +94,7 @@ bool cli_external_describe(const char *command, const char *const *args, size_t 
     return child > 0 && waitpid(child, &ended, 0) == child && WIFEXITED(ended) && WEXITSTATUS(ended) == CLI_DONE;
 }
 
-/* ---- the program that is started --------------------------------------------------------------------------------- */
+/* ---- the called program ------------------------------------------------------------------------------------------ */
 
 static int describe(const cli_listed *command, int count, char **args)
 {

@@ -78,7 +78,7 @@ cli_short_text cli_exact(double value)
     return word;
 }
 
-/* Edit distance with transpositions of neighbors (optimal string alignment); at most 64 letters are compared. */
+/* Edit distance with transpositions of neighbors (optimal string alignment); at most 64 characters are compared. */
 static size_t distance(const char *a, const char *b)
 {
     enum { LIMIT = 64 };
@@ -167,7 +167,7 @@ int cli_columns(FILE *out)
     return columns <= 0 ? DEFAULT_WIDTH : columns < MIN_WIDTH ? MIN_WIDTH : columns;
 }
 
-/* Columns of the first `bytes` bytes of UTF-8. */
+/* Display width of the first `bytes` bytes of UTF-8. */
 static int columns_of(const char *text, size_t bytes)
 {
     int count = 0;
@@ -175,8 +175,8 @@ static int columns_of(const char *text, size_t bytes)
     return count;
 }
 
-/* Bytes up to the next space or newline. Within a command: outside of quotes and brackets, and not after a
- * backslash. */
+/* Bytes up to the next space or newline. In a command, spaces inside quotes and brackets and after a backslash do not
+ * count. */
 static size_t word_length(const char *text, bool command)
 {
     size_t length = 0, depth = 0;
@@ -195,7 +195,7 @@ static size_t word_length(const char *text, bool command)
     return length;
 }
 
-/* The same, but an option of a command and its value are one unit. */
+/* The same, but a command's option and its value are one unit. */
 static size_t unit_length(const char *text, bool command)
 {
     const size_t length = word_length(text, command);

@@ -1,4 +1,4 @@
-/* Help texts, made from the tables of options. */
+/* Help texts, generated from the option tables. */
 #include "options.h"
 #include "format.h"
 #include "streams.h"
@@ -25,7 +25,7 @@ const char *cli_attention_preset(const char *name)
     return index < 0 ? NULL : bo_enum_name(BO_ENUM_ATTENTION_PRESET, index);
 }
 
-/* Lists the kinds that may have one of the traits, or those that do not; returns their number. */
+/* Lists the kinds with (having) or without one of the traits; returns their number. */
 static size_t list_kinds(unsigned traits, bool having, char *out, size_t size)
 {
     size_t used = 0, count = 0;
@@ -52,7 +52,7 @@ static bool is_of_some_kinds(unsigned traits)
     return traits && list_kinds(traits, true, names, sizeof names) && list_kinds(traits, false, names, sizeof names);
 }
 
-/* "; kinds: softmax, power" or "; kinds: all but softmax, power" if that list is short. */
+/* "; kinds: softmax, power", or "; kinds: all but softmax, power" if that is shorter. */
 static void write_kinds(FILE *out, unsigned traits)
 {
     char with[256], without[256];
@@ -66,7 +66,7 @@ static void write_kinds(FILE *out, unsigned traits)
                 count <= without_count ? with : without);
 }
 
-/* Bit i is set if the kind takes the option of the i-th row that only some kinds take. */
+/* Bit i is set if the kind has the i-th option that not all kinds have. */
 static uint64_t options_of_kind(const cli_usage *usage, size_t groups, const char *name)
 {
     bo_attention_desc d = {0};
@@ -105,7 +105,7 @@ bool cli_next_kind_options(const cli_usage *usage, size_t groups, size_t *at, cl
     size_t count = 0, first = *at;
     for (; count < KINDS && (name = bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)count)); count++)
         options[count] = options_of_kind(usage, groups, name);
-    for (; first < count; first++) { /* the next kind with options that is not listed with an earlier one */
+    for (; first < count; first++) { /* the next kind with options that is not in the group of an earlier kind */
         size_t same = 0;
         while (options[same] != options[first]) same++;
         if (options[first] && same == first) break;
@@ -143,7 +143,7 @@ static char *option_text(const cli_option *row, bool all)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (!out) return cli_allocate(1, 1, "help");
-    const int summary = (int)strcspn(row->help, ";"); /* the names follow it, before the details */
+    const int summary = (int)strcspn(row->help, ";"); /* the names stand between the summary and the details */
     fprintf(out, "%.*s", summary, row->help);
     write_names(out, row, all ? ~0u : SHORT_NAMES);
     if (all) fputs(row->help + summary, out);
@@ -203,7 +203,7 @@ static void write_option(const page *p, const cli_option *row)
     write_entry(p, name, row->argument ? row->argument : "", text);
 }
 
-/* A line for each way to call the command. */
+/* One line for each form of the command. */
 static void write_synopsis(const page *p)
 {
     static const char start[] = "Usage: ", between[] = "   or   ";
@@ -222,7 +222,7 @@ static void write_synopsis(const page *p)
     }
 }
 
-/* Commands that are too wide continue after a backslash, so that they work when they are pasted. */
+/* Wide commands are continued with a backslash, so that they can be pasted. */
 static void write_examples(const page *p)
 {
     const char *at = p->usage->examples;
@@ -271,7 +271,7 @@ static const cli_option *short_help_row(const cli_usage *usage, size_t index)
     abort();
 }
 
-/* Prints with `put` into a text, which the caller frees; returns its lines. */
+/* Prints with `write` to a string, which the caller frees; returns the number of lines. */
 typedef void (*write_fn)(const page *p, const cli_option *row);
 static size_t render(page p, write_fn write, const cli_option *row, char **text)
 {
@@ -300,11 +300,11 @@ static void write_whole(const page *p, const cli_option *unused)
     write_all_options(p);
 }
 
-/* As many of the essential options as fit on a screen. */
+/* The most important options, as many as fit on a screen. */
 static void write_short(const page *p)
 {
     char *text;
-    size_t lines = render(*p, write_head, NULL, &text) + 4; /* with those before and after the options */
+    size_t lines = render(*p, write_head, NULL, &text) + 4; /* including the lines around the options */
     fprintf(p->out, "%s\nOptions\n", text ? text : "");
     free(text);
     for (size_t i = 0; i < CLI_SHORT_HELP && p->usage->short_help[i]; i++) {

@@ -1,4 +1,4 @@
-/* Text in HTML pages and SVG pictures. */
+/* Text in HTML pages and SVG plots. */
 #include "html.h"
 
 void cli_html_text(FILE *out, const char *text)

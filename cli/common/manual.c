@@ -7,7 +7,7 @@
 
 typedef void (*row_fn)(FILE *out, const cli_usage *usage, const cli_option *row);
 
-/* The groups of a command that are not listed with another command. */
+/* The number of groups that are not listed with another command. */
 static size_t command_group_count(const cli_usage *usage)
 {
     return usage->as_of ? usage->as_of_from : CLI_GROUPS;
@@ -20,7 +20,7 @@ static void each_row(FILE *out, const cli_usage *usage, row_fn print)
         for (const cli_option *row = usage->groups[g].rows; row->type != CLI_END; row++) print(out, usage, row);
 }
 
-/* What is listed with another command, "Model, Attention, Learning", and defaults that differ there, "--optim
+/* Sections listed with another command, "Model, Attention, Learning", and defaults that differ from it, "--optim
  * adamw". */
 typedef struct left_out {
     char sections[256], defaults[256];
@@ -49,7 +49,7 @@ static const cli_usage common = {.command = "common", .groups = {{cli_common_row
 
 /* ---- the manual page --------------------------------------------------------------------------------------------- */
 
-/* A character of `bytes` bytes as its code point, \[u2026]: roff reads ASCII. */
+/* Writes a character of `bytes` bytes as its code point, \[u2026]: roff reads ASCII. */
 static void write_roff_char(FILE *out, const char *text, size_t bytes)
 {
     unsigned code = (unsigned char)text[0] & (0x7fu >> bytes);
@@ -81,7 +81,7 @@ static void write_roff_line(FILE *out, const char *text)
     putc('\n', out);
 }
 
-/* "--data FILE   or   --resume": a line for each way to call the command. */
+/* "--data FILE   or   --resume": one line for each form of the command. */
 static void write_synopsis(FILE *out, const cli_usage *usage)
 {
     static const char between[] = "   or   ";
@@ -199,7 +199,7 @@ static void write_markdown(FILE *out, const char *text)
     }
 }
 
-/* A bar would end the cell of the table, even within backquotes. */
+/* A bar would end the table cell, even within backquotes. */
 static void write_code(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -259,7 +259,7 @@ bool cli_manual_table(const cli_manual *manual, const char *command, FILE *out)
     return true;
 }
 
-/* The program of an external command prints its tables: "bench train" is one of bench. */
+/* The program of an external command prints its tables: bochner-bench prints "bench train". */
 static bool write_table(const cli_manual *manual, const char *name, FILE *out)
 {
     for (size_t i = 0; i < manual->external_count; i++) {

@@ -1,4 +1,4 @@
-/* How good predictions are: words, tables and JSON of metrics. */
+/* Metrics of predictions as text, tables and JSON. */
 #include "columns.h"
 #include "metrics.h"
 #include <math.h>
@@ -131,7 +131,8 @@ void cli_metrics_json(cli_session *session, const bo_metrics *metrics, const bo_
 
 enum { TEXT_CLASSES = 12, CELL = 8 };
 
-/* A label in a column of a table: `width` letters, the last one … where it is longer; control characters are blanks. */
+/* Prints a label in a table column of `width` characters. A longer label ends with …; control characters become
+ * spaces. */
 static void print_label(FILE *out, const char *label, size_t width, bool right)
 {
     const size_t length = cli_display_width(label);
@@ -211,7 +212,7 @@ static void print_coverage(const bo_metrics *metrics, const bo_metrics_summary *
 {
     fprintf(out, "            %.1f%% of the true values are inside the predicted 95%% interval\n",
             100 * values->coverage);
-    if (metrics->interval_rows < 20 * BO_COVERAGE_PARTS) return; /* too few rows for fractions */
+    if (metrics->interval_rows < 20 * BO_COVERAGE_PARTS) return; /* too few rows for a breakdown */
     fputs("            (by fifth of the predictions, smallest first:", out);
     for (size_t part = 0; part < BO_COVERAGE_PARTS; part++)
         fprintf(out, "%s %.1f%%", part ? "," : "", 100 * values->coverage_parts[part]);
@@ -248,7 +249,7 @@ cli_short_text cli_format_metric_error(bo_score metric, double error)
     return word;
 }
 
-/* Figures that the first line of the report does not have, and standard errors of all, in parentheses. */
+/* Metrics that are not in the first line of the report, and the standard errors of all metrics in parentheses. */
 static void print_more(cli_session *session, const bo_metrics *metrics, FILE *out)
 {
     char text[512] = "", errors[256] = "";

@@ -14,7 +14,7 @@ const cli_option cli_common_rows[] = {
     SECTION("Common"),
     COUNT("threads", "N", cli_common, threads, "number of threads; results do not depend on it", .low = 1, .high = 4096,
           .default_text = "all cores"),
-    SEED("seed", "N", cli_common, seed, "seed of every random choice", .initial = "0"),
+    SEED("seed", "N", cli_common, seed, "seed of all random numbers", .initial = "0"),
     FLAG("json", cli_common, json, "print one JSON object on standard output"),
     FLAG("quiet", cli_common, quiet, "print only results, warnings and errors"),
     FLAG("verbose", cli_common, verbose, "print more, such as measured rates and timings"),
@@ -75,7 +75,7 @@ void cli_reset_option(const cli_option *row, void *options)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Also of values that are not offered. */
+/* Also returns names of values that are not offered. */
 static const char *name_of(const cli_option *row, unsigned value)
 {
     return row->names ? row->names(value) : bo_enum_name(row->enumeration, (int)value);
@@ -103,7 +103,7 @@ const cli_option *cli_find_row(const cli_usage *usage, const char *name)
     return NULL;
 }
 
-/* The command's own default in place of the row's; NULL: none. */
+/* The default of the command, which overrides the default of the row; NULL: none. */
 static const cli_default *default_of(const cli_usage *usage, const cli_option *row)
 {
     for (size_t i = 0; i < CLI_DEFAULTS && usage->defaults[i].option; i++)
@@ -219,7 +219,7 @@ static bool set_real(const cli_usage *usage, const cli_option *row, const char *
     return true;
 }
 
-/* The name that an alias stands for, in any case; NULL: it is not an alias. */
+/* The name for an alias in upper or lower case; NULL: not an alias. */
 static const char *find_alias(const cli_option *row, const char *text)
 {
     char lower[64];
@@ -289,7 +289,7 @@ static bool set_value(const cli_usage *usage, const cli_option *row, const char 
 
 /* ---- the parser -------------------------------------------------------------------------------------------------- */
 
-/* A row and the struct that it sets. */
+/* A row and the struct with its member. */
 typedef struct place {
     const cli_option *row;
     char *options;
@@ -301,7 +301,7 @@ typedef struct parser {
     cli_common *common;
 } parser;
 
-/* The place of row `index`, counted through all groups and then the common rows; row NULL: after the last. */
+/* Row `index` of all groups, followed by the common rows; row NULL: after the last. */
 static place place_at(const parser *p, size_t index)
 {
     for (size_t g = 0; g < CLI_GROUPS && p->usage->groups[g].rows; g++)
@@ -318,12 +318,29 @@ static const char *option_name_at(const void *p, size_t index)
     return row->type == CLI_SECTION ? NULL : row->name;
 }
 
+static bool is_name(const char *name, const char *text, size_t length)
+{
+    return name && strlen(name) == length && strncmp(name, text, length) == 0;
+}
+
 static place find_option(const parser *p, const char *name, size_t length)
 {
     place at;
     for (size_t i = 0; (at = place_at(p, i)).row; i++)
-        if (at.row->type != CLI_SECTION && strlen(at.row->name) == length && strncmp(at.row->name, name, length) == 0)
-            break;
+        if (at.row->type != CLI_SECTION && is_name(at.row->name, name, length)) break;
+    return at;
+}
+
+/* The same for a former name, with a note. */
+static place find_renamed_option(const parser *p, const char *name, size_t length)
+{
+    place at;
+    for (size_t i = 0; (at = place_at(p, i)).row; i++) {
+        if (!is_name(at.row->former_name, name, length)) continue;
+        cli_streams_print("bochner %s: --%s is now --%s; the old name will go away\n", p->usage->command,
+                          at.row->former_name, at.row->name);
+        break;
+    }
     return at;
 }
 
@@ -340,7 +357,7 @@ static bool unknown_option(const parser *p, const char *argument, const char *na
     return false;
 }
 
-/* One dash in place of two, or before the name of a file. */
+/* Reports a single dash: a mistyped option, or a file name that starts with a dash. */
 static void invalid_dash(const parser *p, const char *argument)
 {
     cli_streams_print("bochner %s: '%s': options start with two dashes", p->usage->command, argument);
@@ -350,7 +367,7 @@ static void invalid_dash(const parser *p, const char *argument)
         cli_streams_print("; a file whose name starts with a dash is written after --\n");
 }
 
-/* "auto" for a number, and "auto" and "default" for a choice, are as if the option was not given. */
+/* True for "auto" as a number, and "auto" and "default" as a choice, which mean that the option is not given. */
 static bool is_left_open(const cli_option *row, const char *text)
 {
     if (row->type == CLI_REAL_OR_AUTO) return strcmp(text, "auto") == 0;
@@ -369,7 +386,8 @@ static bool parse_option(const parser *p, int argc, char **argv, int *at)
 {
     const char *argument = argv[*at], *name = argument + 2;
     const size_t length = strcspn(name, "=");
-    const place to = find_option(p, name, length);
+    place to = find_option(p, name, length);
+    if (!to.row) to = find_renamed_option(p, name, length);
     if (!to.row) return unknown_option(p, argument, name);
     if (to.row->type == CLI_FLAG) {
         if (name[length] == '=') {
@@ -390,7 +408,7 @@ static bool parse_option(const parser *p, int argc, char **argv, int *at)
     return set_option(p, to, argv[++*at]);
 }
 
-/* True after the help was printed, if an option asks for it. */
+/* Prints the help if an option requests it, and then returns true. */
 static bool show_help(const cli_usage *usage, int argc, char **argv)
 {
     bool help = false, all = false;

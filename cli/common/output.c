@@ -27,7 +27,7 @@ void cli_csv_field(FILE *file, const char *text)
     fputc('"', file);
 }
 
-/* A lost standard output is reported when the program ends. */
+/* Errors of standard output are reported when the program ends. */
 static bool failed(cli_session *session, cli_output *output)
 {
     const int error = errno;
@@ -40,7 +40,7 @@ static bool failed(cli_session *session, cli_output *output)
     return false;
 }
 
-/* The file that was opened last and is still open. cli_allocate may end the program before it is closed. */
+/* The last opened file, if it is still open. cli_allocate may exit before it is closed. */
 static cli_output *open_output;
 
 static void abandon_open(void)
@@ -103,7 +103,7 @@ bool cli_output_npy(cli_session *session, cli_output *output, const char *path, 
     output->npy = true;
     output->columns = columns;
     output->item = item;
-    /* the number of rows is in the header, but known only at the end */
+    /* the number of rows is known only at the end */
     return fseek(output->file, 0, SEEK_CUR) == 0 && write_header(output) ? true : failed(session, output);
 }
 
@@ -128,7 +128,7 @@ bool cli_output_check(cli_session *session, cli_output *output)
     return failed(session, output);
 }
 
-/* Closes the file but not standard output. */
+/* Closes the file, but not standard output. */
 static bool close_file(cli_output *output)
 {
     FILE *file = output->file;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 
 typedef struct cli_output {
-    FILE *file;             /* text may be written here; cli_output_check reports errors */
+    FILE *file;             /* stream for text; cli_output_check reports errors */
     const char *path;       /* NULL: standard output */
-    bo_output *replacement; /* of the path */
+    bo_output *replacement; /* the new file, which replaces `path` at commit */
     bool npy;
     size_t columns, item, rows; /* .npy: shape, and bytes per number (4 or 8) */
     size_t group;               /* .npy: the shape is (rows / group, group, columns); 0: (rows, columns) */

@@ -1,4 +1,4 @@
-/* HTML pages: what all of them have in common. */
+/* The common parts of HTML pages. */
 #include "page.h"
 #include "html.h"
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-/* Writes everything before the contents. The title is `title`, which is escaped, followed by `suffix`. style: rules in
- * addition to those of all pages; NULL: none. */
+/* Writes everything before the contents. The title is `title`, which is escaped, followed by `suffix`. style:
+ * additional CSS rules; NULL: none. */
 void cli_page_begin(FILE *out, const char *title, const char *suffix, const char *style);
 void cli_page_end(FILE *out);
 

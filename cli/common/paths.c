@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Splits a path into its directory and the name in it, which is returned. */
+/* Splits a path into its directory and its file name, which is returned. */
 static const char *split(const char *path, char *directory, size_t size)
 {
     const char *slash = strrchr(path, '/');
@@ -15,8 +15,8 @@ static const char *split(const char *path, char *directory, size_t size)
     return slash ? slash + 1 : path;
 }
 
-/* Existing files are compared by device and inode, so that links and ./ are recognized; files that do not exist yet
- * by directory and name. Devices and pipes may be shared. */
+/* Existing files are compared by device and inode, so that links and ./ are recognized; new files by directory and
+ * name. Devices and pipes may be shared. */
 static bool same_file(const char *a, const char *b)
 {
     struct stat first, second;

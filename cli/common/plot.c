@@ -1,4 +1,4 @@
-/* Pictures by gnuplot: text in its syntax, the pipe, the file. */
+/* Plots by gnuplot: quoting, the pipe, the file. */
 #include "plot.h"
 #include "output.h"
 #include <errno.h>
@@ -21,10 +21,10 @@ static bool is_noncharacter(const char *character)
 }
 
 /* In double quotes gnuplot interprets quotes, backslashes and backquotes, which are written as octal numbers, and in
- * the label of a tic also %, which formats its position. Single quotes cannot hold a text that starts with one. Labels
- * come from files: control characters become blanks, and bytes and characters that an SVG file must not contain become
- * ?. An SVG file must not contain ]]> either: an invisible space (U+200B) precedes the >. `limit`: of letters; of a
- * longer text the middle is left out, because names often differ at their ends. */
+ * tic labels also %, which formats the position. Single quotes cannot contain a text that starts with one. Labels come
+ * from files: control characters become spaces, and bytes and characters that are invalid in SVG files become ?. An SVG
+ * file must not contain ]]> either: an invisible space (U+200B) precedes the >. Text of more than `limit` characters is
+ * shortened in the middle, because names often differ at their ends. */
 static void quoted(FILE *pipe, const char *text, size_t limit, bool tic)
 {
     const char *start = text;
@@ -91,7 +91,7 @@ void cli_plot_begin(FILE *pipe, const char *path, int width, int height, int fon
     fputs("unset key\nset border lc rgb '#555555'\nset tics textcolor rgb '#333333' nomirror\n", pipe);
 }
 
-/* Letters are about 0.54 as wide as the font is high. */
+/* The mean width of a character is about 0.54 of the font size. */
 int cli_plot_title_font(const char *title, int width)
 {
     const size_t length = cli_display_width(title);
@@ -108,8 +108,8 @@ void cli_plot_title(FILE *pipe, const char *title, int width)
 
 /* ---- the pipe ---------------------------------------------------------------------------------------------------- */
 
-/* A tool may succeed although its file is incomplete, for example on a full disk. Each format has its own end
- * marker. */
+/* A tool may succeed although its file is incomplete, for example on a full disk. The end marker of the format is
+ * checked. */
 static bool is_complete(const char *path, const char *temporary)
 {
     const char *end = cli_ends_with(path, ".svg") ? "</svg>" : cli_ends_with(path, ".png") ? "IEND" : "%%EOF";
@@ -143,7 +143,7 @@ static FILE *open_tool(const char *tool, const char *output)
     return pipe;
 }
 
-/* Equal runs write equal files: the date in the last bytes of a PDF becomes 2000. Its length must not change. */
+/* Equal runs write equal files: the date in the last bytes of a PDF is set to 2000. Its length must not change. */
 static bool remove_date(const char *path, const char *temporary)
 {
     static const char mark[] = "/CreationDate (D:", date[] = "20000101000000";
@@ -164,7 +164,7 @@ static bool remove_date(const char *path, const char *temporary)
     return fclose(file) == 0 && done;
 }
 
-/* Without this, a power failure after the rename could leave an empty picture in the place of the old one. */
+/* Without this, a power failure after the rename could leave an empty file in place of the old plot. */
 static bool flush(const char *path)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -190,7 +190,7 @@ cli_drawn cli_plot_through(const char *tool, const char *path, cli_draw_fn draw,
         draw(pipe, path, what);
         const bool sent = fflush(pipe) == 0 && !ferror(pipe);
         ended = pclose(pipe);
-        if (!sent && ended == 0) ended = 1 << 8; /* it drew a part */
+        if (!sent && ended == 0) ended = 1 << 8; /* the plot is incomplete */
     }
     const bool complete =
         ended == 0 && is_complete(path, temporary) && remove_date(path, temporary) && flush(temporary);
@@ -199,7 +199,7 @@ cli_drawn cli_plot_through(const char *tool, const char *path, cli_draw_fn draw,
                             : ended != 0                                  ? CLI_NOT_DRAWN
                             : !complete || rename(temporary, path) != 0   ? CLI_NOT_WRITTEN
                                                                           : CLI_DRAWN;
-    unlink(temporary); /* does not exist any more if it was renamed */
+    unlink(temporary); /* no longer exists if it was renamed */
     free(temporary);
     return drawn;
 }
@@ -208,15 +208,15 @@ int cli_plot_file(cli_session *session, const char *path, const char *note, cli_
 {
     switch (cli_plot_try(path, draw, what)) {
     case CLI_NO_TOOL:
-        cli_warn(session, "no picture %s: gnuplot is not installed (Debian: gnuplot-nox)", path);
+        cli_warn(session, "no plot %s: gnuplot is not installed (Debian: gnuplot-nox)", path);
         break;
     case CLI_NOT_DRAWN:
-        return cli_fail(session, "no picture %s: gnuplot failed", path);
+        return cli_fail(session, "no plot %s: gnuplot failed", path);
     case CLI_NOT_WRITTEN:
-        return cli_fail(session, "no picture %s: it could not be written (is the disk full?)", path);
+        return cli_fail(session, "no plot %s: it could not be written (is the disk full?)", path);
     case CLI_DRAWN:
         cli_record_output(session, path, BO_OK);
-        cli_note(session, "Picture     %s%s", path, note);
+        cli_note(session, "Plot        %s%s", path, note);
         break;
     }
     return CLI_DONE;

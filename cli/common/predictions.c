@@ -22,7 +22,7 @@ static bool is_json(const cli_predictions *table)
     return table->session->common.json && !table->out;
 }
 
-/* What the answers call a column, which another one may be called too. */
+/* The requested name of a column, which may not be unique. */
 static const char *given_name(const cli_predictions *table, size_t column, char buffer[CLI_NAME])
 {
     if (column < table->copies) return table->copy_name(table->user, column, buffer);
@@ -31,7 +31,7 @@ static const char *given_name(const cli_predictions *table, size_t column, char 
     return table->name(table->user, column - (table->classes > 0), buffer);
 }
 
-/* Of very many columns, such as the inputs of pictures, the first ones and the copies are compared. */
+/* If there are very many columns, such as pixels, only the first ones and the copies are compared. */
 static bool is_taken(const cli_predictions *table, const char *name)
 {
     enum { MAX_COMPARED = 4096 };
@@ -41,7 +41,7 @@ static bool is_taken(const cli_predictions *table, const char *name)
     return false;
 }
 
-/* Names a column; while another one has the name, with this after it. */
+/* Names a column. The suffix is appended until the name is unique. */
 static void name_column(cli_predictions *table, size_t column, const char *suffix, const char *what)
 {
     char buffer[CLI_NAME];
@@ -55,13 +55,13 @@ static void name_column(cli_predictions *table, size_t column, const char *suffi
         unique = longer;
     }
     if (strcmp(unique, name) != 0)
-        cli_warn(table->session, "%s: the output has another column '%s': %s is named '%s'",
+        cli_warn(table->session, "%s: the output already has a column '%s': %s is named '%s'",
                  column < table->copies ? "--copy" : "names of columns", name, what, unique);
     table->names[column] = unique;
 }
 
-/* Copies are named last, so that the names of answers depend on the model only: a copy with the name of a class gets
- * another one, and so does a class "prediction". */
+/* Copies are named last, so that the names of predictions depend on the model only: a copy with the name of a class is
+ * renamed, and so is a class named "prediction". */
 static void name_columns(cli_predictions *table)
 {
     const size_t columns = columns_of(table);
@@ -93,7 +93,7 @@ static void number_classes(cli_predictions *table)
 bool cli_predictions_open(cli_predictions *table)
 {
     name_columns(table);
-    table->row = cli_allocate(columns_of(table), sizeof(double), "a row of answers");
+    table->row = cli_allocate(columns_of(table), sizeof(double), "a row of predictions");
     if (!table->out || !cli_ends_with(table->out, ".npy"))
         return cli_output_text(table->session, &table->output, table->out);
     if (table->classes) number_classes(table);

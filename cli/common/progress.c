@@ -21,7 +21,7 @@ static void add(line *l, const char *format, ...)
     l->length = more < 0 || l->length + (size_t)more >= LINE ? LINE - 1 : l->length + (size_t)more;
 }
 
-/* Work is counted in rows, steps or bytes; large rates are easier to read with a letter. */
+/* Work is counted in rows, steps or bytes. Large rates have an SI prefix. */
 static void add_rate(line *l, double rate)
 {
     const char *prefix = "";
@@ -34,9 +34,9 @@ static void add_rate(line *l, double rate)
     add(l, rate < 10 ? "  %.1f%s/s" : "  %.0f%s/s", rate, prefix);
 }
 
-/* What a line shows. On a narrow terminal it shows less. */
+/* The parts of the line that are shown. A narrow terminal shows fewer. */
 typedef struct layout {
-    int bar, name; /* columns of the bar and, at least, of the name of the work */
+    int bar, name; /* columns of the bar, and minimum columns of the name */
     bool rate;
     size_t note; /* bytes of the note */
 } layout;
@@ -48,7 +48,7 @@ static void add_share(line *l, const cli_progress *progress, layout shown, doubl
     if (shown.bar) add(l, " [");
     for (int i = 0; i < shown.bar; i++) add(l, "%c", i < (int)(share * shown.bar) ? '#' : '.');
     add(l, shown.bar ? "] %3.0f%%" : " %3.0f%%", 100 * share);
-    if (total > 1 && elapsed > 0.2 && shown.rate) add_rate(l, rate); /* a total of 1 is a fraction, without a unit */
+    if (total > 1 && elapsed > 0.2 && shown.rate) add_rate(l, rate); /* a total of 1 means a fraction without a unit */
     if (elapsed > 1 && rate > 0 && share < 1) add(l, "  %s left", cli_seconds((total - done) / rate).s);
     if (shown.note) add(l, "  %.*s", (int)shown.note, progress->note);
 }
@@ -74,7 +74,7 @@ static size_t shorter_note(const char *note, size_t length)
     return length > 1 ? length - 2 : 0;
 }
 
-/* Takes away what matters least. False: nothing is left to take away. */
+/* Removes the least important part. False: nothing is left to remove. */
 static bool reduce(layout *shown, const char *note)
 {
     if (shown->bar > SHORT_BAR)
@@ -92,7 +92,7 @@ static bool reduce(layout *shown, const char *note)
     return true;
 }
 
-/* Removes fields from the end, and then words: a line that the terminal wraps could not be drawn over. */
+/* Removes fields from the end, and then words: a wrapped line could not be overwritten. */
 static void fit_width(line *l, size_t width)
 {
     while (cli_display_width(l->text) > width) {

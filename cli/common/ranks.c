@@ -12,10 +12,9 @@
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */
 
 /* Variables of the launchers: number of ranks, number of this rank, number of ranks on this host, number of this rank
- * among them. The first launcher
- * that is found is used: mpirun inside a Slurm job takes precedence over the variables that srun sets for the
- * helpers of mpirun. SLURM_NTASKS is not read: it is the number of tasks that a job may start, and is also set if a
- * batch script runs one process. */
+ * among them. The first match is used: mpirun inside a Slurm job takes precedence over the variables that srun sets for
+ * the helper processes of mpirun. SLURM_NTASKS is not read: it is the number of tasks that a job may start, and is also
+ * set if a batch script runs one process. */
 static const struct launcher {
     const char *size, *rank, *local, *local_rank;
 } launchers[] = {
@@ -50,7 +49,7 @@ static int number(const char *name)
     return value && atoi(value) > 0 ? atoi(value) : 0;
 }
 
-/* How many ranks, or UNKNOWN. */
+/* The number of ranks, or UNKNOWN. */
 static int announced(void)
 {
     const struct launcher *by = launcher();
@@ -75,7 +74,7 @@ size_t cli_ranks_local(void)
     return (size_t)number(name);
 }
 
-/* mpirun usually binds each rank to some cores. If it does not, each rank on a host would use all cores. */
+/* mpirun usually binds each rank to some cores. Without binding, each rank on a host would use all cores. */
 size_t cli_ranks_threads(const cli_ranks *ranks)
 {
     const struct launcher *by = launcher();
@@ -97,14 +96,13 @@ static const cli_ranks_plugin *load_plugin(char *why, size_t size)
 {
     char path[BO_PLUGIN_TEXT];
     if (!bo_plugin_find("bochner-mpi.so", VARIABLE, path)) {
-        snprintf(
-            why, size,
-            "started as one of several ranks, but the MPI plugin was not found: %.1000s. Install the "
-            "component mpi of a build of Bochner that found MPI (Debian: libopenmpi-dev openmpi-bin); " MPI_OFF_HINT,
-            path);
+        snprintf(why, size,
+                 "started as one of several ranks, but the MPI plugin was not found: %.1000s. Install the component "
+                 "mpi of a Bochner build with MPI (Debian: libopenmpi-dev openmpi-bin); " MPI_OFF_HINT,
+                 path);
         return NULL;
     }
-    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* components of an MPI need its symbols to be global */
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* MPI components require global symbols */
     const cli_ranks_plugin *plugin = library ? dlsym(library, "bochner_ranks_plugin") : NULL;
     if (!plugin)
         snprintf(
@@ -126,7 +124,7 @@ bool cli_ranks_open(cli_ranks *ranks, char *why, size_t size)
     *ranks = (cli_ranks){.rank = cli_ranks_announced_rank(), .size = 1};
     int expected = announced();
     if (expected == 1) return true;
-    ranks->size = ranks->rank + 2; /* at least this many, so that messages name the rank */
+    ranks->size = ranks->rank + 2; /* a lower bound, so that messages name the rank */
     const cli_ranks_plugin *plugin = load_plugin(why, size);
     if (!plugin) return false;
     if (!plugin->start(ranks)) {

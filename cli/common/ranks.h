@@ -13,8 +13,8 @@ typedef struct cli_ranks {
     struct cli_ranks_buffers *buffers;     /* buffers for the sums of the plugin; allocated by the first sum */
 } cli_ranks;
 
-/* The symbol `bochner_ranks_plugin` of the plugin. Only a plugin of the same version as the program is used, so that
- * members may change; `version` stays the first. */
+/* The symbol `bochner_ranks_plugin` of the plugin. The program refuses a plugin of another version, so members may
+ * change; `version` stays the first member. */
 typedef struct cli_ranks_plugin {
     const char *version;
     bool (*start)(cli_ranks *ranks); /* fills in rank and size */
@@ -26,10 +26,10 @@ typedef struct cli_ranks_plugin {
     bo_status (*sum_f32)(void *ranks, float *values, size_t count);
 } cli_ranks_plugin;
 
-/* Whether a launcher started this process as one of several. */
+/* True if a launcher started this process as one of several ranks. */
 bool cli_ranks_announced(void);
 int cli_ranks_announced_rank(void); /* the number of this rank; 0 without a launcher */
-/* The number of this rank among those on this host; if the launcher does not announce it, among all. */
+/* The number of this rank on this host, or among all ranks if the launcher does not announce it. */
 size_t cli_ranks_local(void);
 /* Returns false if this is one of several ranks but they cannot be connected. Then `why` contains the reason, and
  * `ranks` has no plugin. */

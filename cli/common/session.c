@@ -15,7 +15,7 @@ static void on_log(void *user, bo_log_level level, const char *message)
     if (level == BO_LOG_WARNING)
         cli_warn(session, "%s", message);
     else if (strncmp(message, "solver ", 7) == 0)
-        return; /* the report contains it */
+        return; /* already part of the report */
     else if (level == BO_LOG_INFO && !session->terse)
         cli_note(session, "%s", message);
 }
@@ -49,7 +49,7 @@ typedef struct device_name {
     char s[64];
 } device_name;
 
-/* A GPU without a number is that of this rank, if there are several ranks on this machine. */
+/* With several ranks on this host, a GPU without a number is selected by the rank. */
 static device_name resolve_device(const cli_session *session, const char *requested)
 {
     device_name name;
@@ -124,8 +124,8 @@ void cli_session_close(cli_session *session)
     cli_signals_default();
 }
 
-/* On a terminal lines end between words. Elsewhere a message is one line, which programs can search. Either way it
- * is written in one call: other ranks write too. */
+/* Lines are wrapped on a terminal. Elsewhere a message is one line, which programs can search. It is written by one
+ * call, because other ranks may write at the same time. */
 static void write_lines(const char *text, int indent, const char *join)
 {
     char *lines = NULL;
@@ -154,7 +154,7 @@ static void message(cli_session *session, const char *kind, const char *format, 
     write_lines(line, 4, NULL);
 }
 
-/* "Data        60,000 rows": later lines start below the text, not below the label. */
+/* "Data 60,000 rows": continuation lines are indented to the text, not to the label. */
 static int label_width(const char *line)
 {
     enum { LABEL = 12 };
@@ -184,10 +184,10 @@ void cli_suggest_next(const cli_session *session, const char *format, ...)
     memcpy(line, start, sizeof start);
     const int length = vsnprintf(line + strlen(start), sizeof line - strlen(start), format, arguments);
     va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof line - strlen(start)) return; /* half a command is not useful */
+    if (length < 0 || (size_t)length >= sizeof line - strlen(start)) return; /* a truncated command is not useful */
     cli_progress progress = session->progress;
     cli_progress_clear(&progress);
-    cli_streams_flush(); /* the last line also where both go to one file */
+    cli_streams_flush(); /* the last line, even if both streams go to one file */
     write_lines(line, (int)strlen(start), " \\");
 }
 
@@ -221,7 +221,7 @@ bo_status cli_record_output(cli_session *session, const char *path, bo_status st
     return BO_OK;
 }
 
-/* Says what remains of work that was stopped: files, and what standard output has received. */
+/* Reports the results of stopped work: files, and output so far. */
 static void report_stopped(cli_session *session)
 {
     const size_t count = session->printed_lines ? session->printed_lines : session->generated;
@@ -239,8 +239,7 @@ static void report_stopped(cli_session *session)
 int cli_fail_status(cli_session *session, bo_status status)
 {
     if (status == BO_CANCELED) {
-        if (cli_signal())
-            report_stopped(session); /* otherwise standard output was lost, which is reported at the end */
+        if (cli_signal()) report_stopped(session); /* a failed standard output is reported at the end */
         return CLI_INTERRUPTED;
     }
     const char *message = bo_context_error(session->context);

@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The first request. A signal handler can only access globals, and signals may arrive in several threads: whoever sets
- * the time has the first one. */
+/* The first request. A signal handler can only access globals, and signals may arrive in several threads: the thread
+ * that sets the time handles the first request. */
 static _Atomic int64_t requested_at; /* nanoseconds; 0: no request */
 static atomic_int requested;
 static atomic_bool silent; /* the end of another rank is reported by ranks 0 and 1 only */
-static atomic_bool saves;  /* after a request the work still saves its results, which may take any time */
+static atomic_bool saves;  /* after a request the work saves its results, without a time limit */
 
 static int64_t nanoseconds(void)
 {
@@ -30,7 +30,7 @@ static void handle(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
-/* A shell starts background jobs of a script with SIGINT ignored, and nohup ignores SIGHUP: that remains so. */
+/* A shell starts background jobs of a script with SIGINT ignored, and nohup ignores SIGHUP: both stay ignored. */
 static void handle_unless_ignored(int number, void (*handler)(int))
 {
     struct sigaction old;
@@ -72,8 +72,8 @@ static void on_limit(int number)
     _exit(128 + number);
 }
 
-/* The work did not check for the request. The alarm may have been set just before the work began to save, or come from
- * another process. */
+/* The work did not check for the request. The alarm may have been set just before saving started, or come from another
+ * process. */
 static void on_alarm(int number)
 {
     const int error = errno;
@@ -86,8 +86,8 @@ static void on_alarm(int number)
     errno = error;
 }
 
-/* A rank that waits for another one inside MPI cannot stop by itself; mpirun ends it because another one ended.
- * Temporary files of the library remain until the same file is written again; their names are not known here. */
+/* A rank that waits inside MPI for another rank cannot stop on its own; mpirun ends it because another rank ended.
+ * Temporary files of the library remain until the same file is written again; their names are unknown here. */
 static void on_rank_ended(int number)
 {
     if (!silent)

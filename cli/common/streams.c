@@ -21,7 +21,8 @@ void cli_streams_open(void)
     if (cli_ranks_announced_rank() > 0) setvbuf(stderr, NULL, _IOFBF, BUFSIZ); /* until cli_streams_flush_messages */
 }
 
-/* Why standard output could not be written; 0: it could. The C library forgets the reason and what was not written. */
+/* The errno of the first write error of standard output; 0: none. The C library keeps neither the reason nor the lost
+ * output. */
 static atomic_int lost;
 
 void cli_streams_set_error(int error)
@@ -66,7 +67,7 @@ void cli_streams_print(const char *format, ...)
     va_end(arguments);
     if (!text) return;
     char *safe = escaped(text);
-    fputs(safe, stderr); /* in one call: other ranks write too */
+    fputs(safe, stderr); /* one call, because other ranks may write at the same time */
     free(safe);
     free(text);
 }

@@ -1,4 +1,4 @@
-/* Pictures of pages as SVG elements. */
+/* Plots of HTML pages as SVG elements. */
 #include "svg.h"
 #include "format.h"
 #include "html.h"
@@ -8,7 +8,7 @@
 
 /* ---- scales ------------------------------------------------------------------------------------------------------ */
 
-/* A linear scale from numbers to places in the picture, with ticks at round numbers. */
+/* A linear scale from numbers to positions in the plot, with ticks at round numbers. */
 typedef struct scale {
     double low, high; /* numbers */
     double from, to;  /* places */
@@ -74,7 +74,7 @@ static void open_svg(FILE *out, int width, int height, const char *title)
     cli_html_element(out, "<title>", title, "</title>\n");
 }
 
-/* Vertical lines with numbers below, for pictures with one line per name. */
+/* Vertical lines with numbers below, for plots with one line per name. */
 static void write_ticks(FILE *out, const scale *s, double top, double bottom)
 {
     for (double v = first_tick(s); v <= s->high; v += s->step) {
@@ -85,7 +85,7 @@ static void write_ticks(FILE *out, const scale *s, double top, double bottom)
     }
 }
 
-/* Cuts a name to `most` characters. */
+/* Truncates a name to `max_chars` characters. */
 static void write_name(FILE *out, double x, double y, const char *name, size_t max_chars)
 {
     char clean[160], cut[160];
@@ -192,7 +192,7 @@ void cli_curve_svg(FILE *out, const double *x, size_t points, const cli_line *li
             }
         fputs("\"/>\n", out);
     }
-    for (size_t k = 0; k < points; k++) /* where the values are */
+    for (size_t k = 0; k < points; k++) /* marks at the values */
         if (!isnan(x[k]))
             fprintf(out, "<path class=\"rug\" d=\"M%.1f %dv4\"/>", place(&across, x[k]), CURVE_HEIGHT - BOTTOM);
     fputs("</svg>\n", out);
@@ -243,7 +243,7 @@ static void write_cell(FILE *out, const cli_heat *heat, size_t r, size_t c, doub
     const double value = heat->values[r * heat->columns + c], x = HEAT_LEFT + (double)c * width;
     const double y = HEAT_TOP + (double)r * CELL_HEIGHT, range = heat->high - heat->low;
     double depth = heat->signs ? fabs(value) / fmax(fabs(heat->low), fabs(heat->high)) : (value - heat->low) / range;
-    depth = depth > 0 ? fmin(depth, 1) : 0; /* also if it is not a number */
+    depth = depth > 0 ? fmin(depth, 1) : 0; /* also for NaN */
     fprintf(out, "<g><rect class=\"cell%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill-opacity=\"%.2f\"/>",
             heat->signs && value < 0 ? " down" : "", x + 0.5, y + 0.5, width - 1, CELL_HEIGHT - 1, 0.05 + 0.9 * depth);
     fprintf(out, "<title>%s %zu, %s %zu: %s</title>", heat->row, r, heat->column, c,

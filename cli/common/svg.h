@@ -1,4 +1,4 @@
-/* Pictures of pages as SVG elements. Colors come from the style of the page (page.h). */
+/* Plots of HTML pages as SVG elements. Colors come from the style of the page (page.h). */
 #ifndef CLI_COMMON_SVG_H
 #define CLI_COMMON_SVG_H
 
@@ -22,7 +22,7 @@ typedef struct cli_line {
     size_t stride;                /* numbers between two points */
 } cli_line;
 
-/* The part of the scale of a picture that must be shown, so that several pictures have the same scale. */
+/* The range that a plot must show, so that several plots have the same scale. */
 typedef struct cli_bounds {
     double low, high;
 } cli_bounds;
@@ -38,11 +38,11 @@ typedef struct cli_range {
 } cli_range;
 void cli_ranges_svg(FILE *out, const cli_range *ranges, size_t count, cli_bounds bounds, const char *title);
 
-/* A table of numbers as colored cells. Colors go from `low` to `high`; with `signs`, from the color of negative numbers
- * through that of the page to that of positive ones. NAN is an empty cell. */
+/* A table of numbers as colored cells. The color scale covers `low` to `high`; with `signs`, negative and positive
+ * numbers have different colors. NAN is an empty cell. */
 typedef struct cli_heat {
     const char *title;
-    const char *row, *column; /* what a row and a column are: "layer", "head" */
+    const char *row, *column; /* names of the axes: "layer", "head" */
     size_t rows, columns;
     const double *values; /* rows x columns */
     double low, high;

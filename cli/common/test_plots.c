@@ -1,4 +1,4 @@
-/* Pictures of a test: predictions, residuals, the confusion matrix, ROC curves, reliability. */
+/* Plots of a test: predictions, residuals, the confusion matrix, ROC curves, reliability. */
 #include "columns.h"
 #include "plot.h"
 #include <math.h>
@@ -25,7 +25,7 @@ static int ascending(const void *a, const void *b)
 
 enum { BINS = 40 };
 
-/* The median deviation of `count` neighbors, which a few outliers do not change. */
+/* The median deviation of `count` neighbors, which is robust to a few outliers. */
 static double middle_deviation(const point *points, size_t count)
 {
     double *sorted = cli_allocate(count, sizeof(double), "plot");
@@ -36,9 +36,9 @@ static double middle_deviation(const point *points, size_t count)
     return middle;
 }
 
-/* The 95% interval around the diagonal: where predictions are p, the truth lies in p ± 1.96 s(p) and s is the median
- * deviation of a bin of neighbors. Predictions beyond the frame have no part in it. A closed polygon, up the left side
- * and down the right one. */
+/* The 95% interval around the diagonal: for a prediction p, the true value lies in p ± 1.96 s(p), where s is the median
+ * deviation of a bin of neighbors. Predictions outside the frame are excluded. The result is a closed polygon, up the
+ * left side and down the right side. */
 static void band(FILE *pipe, const bo_metrics *metrics, double low, double high)
 {
     point *points = cli_allocate(metrics->points, sizeof(point), "plot");
@@ -67,8 +67,8 @@ static void band(FILE *pipe, const bo_metrics *metrics, double low, double high)
     fputs("EOD\n", pipe);
 }
 
-/* The frame: all true values, and all predictions except the most extreme 0.5% at either end, so that a few outliers
- * do not shrink the rest to a dot. */
+/* The frame: all true values, and all predictions except the most extreme 0.5% at either end, so that a few outliers do
+ * not compress the plot. */
 static void frame(const bo_metrics *metrics, double *low, double *high)
 {
     size_t n = metrics->points;
@@ -248,7 +248,7 @@ static double residual_range(const bo_metrics *metrics, const double *residuals)
     return limit > 0 ? 1.1 * limit : 1;
 }
 
-/* Of neighbors by prediction, in bins of equal numbers: the mean residual, and the mean ± the standard deviation. */
+/* The mean residual and the mean ± the standard deviation of neighbors by prediction, in bins of equal size. */
 static void residual_bins(FILE *pipe, const bo_metrics *metrics, const double *residuals)
 {
     const size_t n = metrics->points, bins = n / 40 < 20 ? n / 40 : 20;
@@ -313,7 +313,7 @@ static void residuals(FILE *pipe, const bo_metrics *metrics, const bo_schema *sc
 
 enum { ROC_POINTS = 1000, ROC_CURVES = 11 };
 
-/* The classes to draw: the second of two; otherwise up to ROC_CURVES with the most rows, most first. */
+/* The classes to draw: the second of two, or up to ROC_CURVES classes in descending order of their rows. */
 static size_t roc_classes(const bo_metrics *metrics, size_t chosen[ROC_CURVES])
 {
     const size_t classes = metrics->desc.classes;
@@ -334,7 +334,7 @@ static size_t roc_classes(const bo_metrics *metrics, size_t chosen[ROC_CURVES])
     return count;
 }
 
-/* The data block of the curve of a class; false if there is none. */
+/* Writes the data of the curve of a class; false if it has no curve. */
 static bool roc_data(FILE *pipe, cli_session *session, const bo_metrics *metrics, size_t index, size_t number)
 {
     double *low = cli_allocate(ROC_POINTS, sizeof(double), "plot"),
@@ -379,7 +379,7 @@ static void roc(FILE *pipe, cli_session *session, const bo_metrics *metrics, con
 
 /* ---- reliability ------------------------------------------------------------------------------------------------- */
 
-/* The interval of Wilson (1927) at 95% for a frequency. */
+/* The 95% score interval for a frequency (Wilson 1927). */
 static void frequency_interval(double outcomes, double rows, double *low, double *high)
 {
     const double z = BO_INTERVAL_95, share = outcomes / rows, over = 1 + z * z / rows,

@@ -77,14 +77,13 @@ static bool read_metrics(compare_job *job, cli_compared *run)
     return true;
 }
 
-/* Bytes of the state of a language model after this many tokens. */
+/* Bytes of the state of a language model after `tokens` tokens. */
 static bo_status state_at(bo_context *context, const bo_model *model, size_t tokens, size_t *bytes)
 {
     return bo_session_estimate(context, model, &(bo_session_desc){.capacity = tokens}, bytes, NULL);
 }
 
-/* The state grows if twice the tokens need more bytes. If the model cannot read that many tokens, its context is
- * used. */
+/* The state grows if twice the tokens need more bytes. A model that cannot read so far is measured at its context. */
 static bo_status measure_state(compare_job *job, const bo_model *model, cli_compared *run)
 {
     bo_context *context = job->session->context;
@@ -151,7 +150,7 @@ static bool read_weights(compare_job *job, cli_compared *run)
     return status == BO_OK;
 }
 
-/* The options that select the data, as text, and whether --patience ended the run. */
+/* Reads the options that select the data, as text, and whether --patience ended the run. */
 static void read_options(cli_session *session, cli_compared *run)
 {
     static const char *const names[] = {"data", "valid", "valid-fraction", "eval-tokens", "field", "separator"};
@@ -220,7 +219,7 @@ double cli_compared_score(const cli_comparison *all, const cli_compared *run)
     return all->by_bits ? run->best_metric : run->last.best_valid_loss;
 }
 
-/* Runs without validation are sorted to the end, in the order of the training loss. */
+/* Runs without validation come last, ordered by training loss. */
 static bool comes_before(const cli_comparison *all, const cli_compared *a, const cli_compared *b)
 {
     const double x = cli_compared_score(all, a), y = cli_compared_score(all, b);
@@ -260,7 +259,7 @@ static bool same_tokenizer(const cli_compared *a, const cli_compared *b)
     return !a->has_model || !b->has_model || a->tokenizer == b->tokenizer;
 }
 
-/* Fingerprints are of tokens and cannot be compared across tokenizers; then the options are compared. */
+/* Fingerprints of tokens are not comparable across tokenizers; in that case the options are compared. */
 static bool same_validation(const cli_compared *a, const cli_compared *b)
 {
     const bool known = a->record.valid_data[0] && b->record.valid_data[0];
@@ -314,7 +313,7 @@ static void check_runs(compare_job *job)
 enum { COLUMNS = 11, CELL = 112 };
 typedef char table_row[COLUMNS][CELL];
 
-/* The files are not checked when they are read: a count may be anything. */
+/* Files are not validated when they are read, so counts may have any value. */
 static bool is_count(double value)
 {
     return value >= 0 && value < 1e15;
@@ -416,8 +415,8 @@ static void fill_row(const cli_compared *run, table_row out)
     snprintf(out[10], CELL, "%s", is_count(last->seconds) ? cli_seconds(last->seconds).s : "-");
 }
 
-/* Sets the widths of columns to 0, the least important ones first, until a terminal has space for a line. Returns the
- * number of omitted columns. */
+/* Sets the widths of columns to 0, the least important first, until a line fits on the terminal. Returns the number of
+ * omitted columns. */
 static int omit_columns(int widths[COLUMNS])
 {
     static const size_t order[] = {4, 10, 5, 3, 2, 8}; /* tokens, time, latest loss, steps, parameters, throughput */

@@ -60,7 +60,7 @@ static const char *y_label(const cli_comparison *all)
     return unit;
 }
 
-/* Logarithmic if the longest run covers more than a factor of 20. */
+/* Logarithmic if the runs cover more than a factor of 20. */
 static bool is_logarithmic(const cli_comparison *all)
 {
     double lower = INFINITY, upper = 0;

@@ -42,7 +42,7 @@ double cli_json_number(const bo_json *json, const char *name)
 
 /* ---- training.json ----------------------------------------------------------------------------------------------- */
 
-/* The first of the settings that exists. */
+/* The first existing member of a list. */
 static void copy_setting(const bo_json *settings, const char *const names[3], char out[24])
 {
     out[0] = 0;
@@ -71,8 +71,8 @@ static bool read_record(cli_session *session, const char *directory, cli_run_rec
     return !isnan(out->step);
 }
 
-/* "step-120", as the trainer names them. Checkpoints that are partly written or were set aside as damaged have an
- * ending. */
+/* "step-120", as the trainer names them. Incomplete checkpoints, and checkpoints set aside as damaged, have a
+ * suffix. */
 static bool is_checkpoint(const char *name)
 {
     static const char start[] = "step-";
@@ -143,8 +143,8 @@ static void add(cli_run_metrics *m, size_t *capacity, cli_run_point point)
     m->points[m->count++] = point;
 }
 
-/* Only a regular file of bounded size: a pipe would wait for a writer, a device may be endless. On failure errno is
- * set. */
+/* Opens only a regular file of bounded size: opening a pipe would block, and a device may be endless. On failure errno
+ * is set. */
 static FILE *open_metrics(const char *directory)
 {
     enum { MAX_FILE_BYTES = 1 << 28 };

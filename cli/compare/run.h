@@ -8,7 +8,7 @@
 /* A JSON file of at most 1 MiB. NULL if there is no such file, if it is not JSON, or, after a warning, if it cannot be
  * read or its checksum does not match. Freed with bo_json_delete. */
 bo_json *cli_read_json(cli_session *session, const char *directory, const char *name);
-double cli_json_number(const bo_json *json, const char *name); /* NAN: there is none */
+double cli_json_number(const bo_json *json, const char *name); /* NAN: no such member */
 
 /* training.json of the directory or of its latest checkpoint. Numbers are NAN if they are unknown. */
 typedef struct cli_run_record {
@@ -16,12 +16,12 @@ typedef struct cli_run_record {
     double waited;                                 /* evaluations without a better validation loss */
     char seed[24], train_data[24], valid_data[24]; /* fingerprints of the data; "" if unknown */
 } cli_run_record;
-/* False: there is none. Warns about files that cannot be read. */
+/* False: no such file. Warns about unreadable files. */
 bool cli_run_find(cli_session *session, const char *directory, cli_run_record *out);
 
 /* metrics.jsonl: one point per report. */
 typedef struct cli_run_point {
-    double step, steps, count, seconds, rate; /* count and rate: tokens or examples, and per second */
+    double step, steps, count, seconds, rate; /* count: tokens or examples; rate: per second */
     double loss, valid_loss, valid_metric, best_valid_loss;
     double threads; /* NAN in files of earlier versions */
     char isa[16];   /* "" in files of earlier versions */
@@ -34,7 +34,7 @@ typedef struct cli_run_metrics {
     char unit[16];   /* "tokens" or "examples" */
     char metric[24]; /* "bits_per_byte", "accuracy", "perplexity" or "rmse" */
 } cli_run_metrics;
-/* False: the file cannot be read, and errno tells why; EINVAL: it is not a regular file. An incomplete last line is
+/* False: the file cannot be read, and errno is set; EINVAL: not a regular file. An incomplete last line is
  * ignored. Freed with cli_run_metrics_free. */
 bool cli_run_read(const char *directory, cli_run_metrics *out);
 void cli_run_metrics_free(cli_run_metrics *metrics);

@@ -1,5 +1,4 @@
-/* bochner convert: writes a model of another program, or a model directory, as a directory in the layout of Hugging
- * Face. */
+/* bochner convert: writes a model of another program, or a model directory, as a Hugging Face model directory. */
 #include "../common/cli.h"
 #include "../common/json.h"
 #include "../text/text_tasks.h"
@@ -21,7 +20,7 @@ static const char *dtype_name(unsigned value)
     return bo_enum_name(BO_ENUM_CONVERT_DTYPE, (bo_convert_dtype)value);
 }
 
-/* A file of an existing model, which may also be the source, is not replaced. */
+/* Files of an existing model, which may be the source, are not replaced. */
 static int check_directory(const char *directory)
 {
     static const char *const names[] = {"config.json",           "generation_config.json",      "tokenizer.json",
@@ -60,7 +59,7 @@ static int check(const convert_options *o, const cli_arguments *arguments)
     return check_directory(o->out);
 }
 
-/* What was found, before the work. */
+/* Prints the properties of the source before the conversion. */
 static void describe(const bo_conversion_info *info, const char *from)
 {
     printf("Source      %s: %s, %s, %zu layer%s of width %s, context %s\n", from, info->format, info->architecture,
@@ -167,15 +166,14 @@ static int convert(void *options, const cli_common *common, const cli_arguments 
 }
 
 static const cli_option rows[] = {
-    TEXT("out", "DIR", convert_options, out, "output directory, which may not hold a model yet"),
+    TEXT("out", "DIR", convert_options, out, "output directory; must not contain a model"),
     TEXT("tokenizer", "FILE", convert_options, tokenizer, "tokenizer.bin of a llama2.c model"),
-    CHOICE_OF(
-        "dtype", "TYPE", convert_options, dtype, dtype_name,
-        "type of the numbers of the result; source: that of each tensor, and float32 for quantized tensors and model "
-        "directories, which can only become float32 or bfloat16",
-        .initial = "source"),
+    CHOICE_OF("dtype", "TYPE", convert_options, dtype, dtype_name,
+              "data type of the result; source: the type of each tensor, and float32 for quantized tensors and model "
+              "directories, which can only become float32 or bfloat16",
+              .initial = "source"),
     BYTES("shard", "SIZE", convert_options, shard,
-          "GGUF and llama2.c: largest size of the tensors of a file; more are written to several",
+          "GGUF and llama2.c: maximum size of a file of tensors; larger models are written to several files",
           .default_text = "5 GB", .low = 1),
     END_OF_OPTIONS,
 };
@@ -183,14 +181,14 @@ static const cli_option rows[] = {
 const cli_usage cli_convert_usage = {
     .command = "convert",
     .synopsis = "FILE|DIR --out DIR [--tokenizer tokenizer.bin]",
-    .about =
-        "Converts a model of another program to a directory in the layout of Hugging Face: config.json, "
-        "model.safetensors, tokenizer.json and their companions. FILE is a GGUF file (llama, mistral, qwen2, "
-        "qwen3, gemma, gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2, stablelm) or a llama2.c "
-        "model; the format is found by content. What the directory cannot express is refused by name. A model "
-        "directory "
-        "or the directory of an adapter is written as one directory of float32 or bfloat16 numbers, under its true "
-        "model type if it is one of the families of Hugging Face.",
+    .about = "Converts a model of another program to a Hugging Face model directory: config.json, model.safetensors, "
+             "tokenizer.json and further files. FILE is a GGUF file (llama, mistral, qwen2, "
+             "qwen3, gemma, gemma3, olmo2, granite, phi2, phi3, gpt2, gptneox, starcoder2, stablelm) or a llama2.c "
+             "model; the format is found by content. Properties that the directory cannot express are refused with a "
+             "message. A model "
+             "directory "
+             "or adapter directory is written as one directory of float32 or bfloat16 numbers, with its Hugging Face "
+             "model type if its family is supported.",
     .examples = "  bochner convert model.gguf --out converted\n"
                 "  bochner convert model.gguf --out narrow --dtype bfloat16\n"
                 "  bochner convert stories15M.bin --tokenizer tokenizer.bin --out stories15M\n"

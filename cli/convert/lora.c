@@ -79,7 +79,7 @@ static int check(const char *word, const cli_arguments *arguments, const char *o
 {
     enum {
         LONGEST_DIRECTORY = 4000
-    }; /* with space for the names of its files, also those of the directory `adapter` */
+    }; /* leaves space for the names of its files, including those in the directory `adapter` */
     char path[4096];
     if (arguments->count != 2)
         return cli_usage_error("lora", "%s: expected one directory, found %zu", word, arguments->count - 1);

@@ -37,7 +37,7 @@ typedef struct eval_job {
     const bo_model_desc *desc;
     bo_corpus *corpus;         /* of a language model */
     bo_evaluation result;      /* of a language model */
-    bo_evaluation unquantized; /* the same in float32, if the weights are stored in fewer bits */
+    bo_evaluation unquantized; /* the evaluation in float32, if the weights are stored in fewer bits */
     bo_texts *texts;           /* of a model with another task */
 } eval_job;
 
@@ -60,7 +60,7 @@ static const char *language_option(const eval_options *o)
                                   : NULL;
 }
 
-/* The same for options that describe a text, which do not apply to ids. */
+/* The same for options about a text, which do not apply to ids. */
 static const char *corpus_option(const eval_options *o)
 {
     return o->data.count           ? "data"
@@ -103,7 +103,7 @@ static const char *text_option(const eval_options *o)
 
 /* ---- a language model -------------------------------------------------------------------------------------------- */
 
-/* The relative increase of the perplexity by weights of fewer bits. */
+/* The relative increase of the perplexity caused by low-precision weights. */
 static double cost_of(const eval_job *job)
 {
     return job->result.perplexity / job->unquantized.perplexity - 1;
@@ -132,7 +132,7 @@ static uint64_t tokens_of(const eval_job *job)
     return limit && limit < all ? limit : all;
 }
 
-/* Tokens per window. With a carried state, the text is one window. */
+/* Tokens per window. With --stateful, the text is one window. */
 static uint64_t window_of(const eval_job *job)
 {
     if (job->options->stateful) return tokens_of(job);
@@ -140,7 +140,7 @@ static uint64_t window_of(const eval_job *job)
     return job->desc->context < CLI_DEFAULT_MAX_CONTEXT ? job->desc->context : CLI_DEFAULT_MAX_CONTEXT;
 }
 
-/* Tokens of the longest window: windows end with the text. */
+/* Tokens of the longest window: the text may be shorter. */
 static uint64_t longest_window(const eval_job *job)
 {
     const uint64_t window = window_of(job), read = tokens_of(job);
@@ -507,7 +507,7 @@ static const cli_option rows[] = {
          "vocabulary)"),
     SECTION("Evaluation"),
     COUNT("context", "N", eval_options, context,
-          "tokens per window; each window starts with an empty state. For classify and match, maximum tokens per text; "
+          "tokens per window; each window starts with an empty state. For classify and match: maximum tokens per text; "
           "longer texts are truncated",
           .low = 1, .default_text = "as in training, for language models at most " CLI_DIGITS(CLI_DEFAULT_MAX_CONTEXT)),
     FLAG("stateful", eval_options, stateful,

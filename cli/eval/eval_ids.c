@@ -17,7 +17,7 @@ typedef struct job {
     size_t vocab;
     float *logits; /* PIECE x vocab */
     cli_output output;
-    double nats; /* of the scored tokens */
+    double nats; /* sums over the scored tokens */
     uint64_t scored;
     double seconds;
 } job;
@@ -37,7 +37,7 @@ static double loss_of(const float *logits, size_t vocab, int32_t target)
     return max_logit + log(sum) - (double)logits[target];
 }
 
-/* Scores the tokens after those of a piece. The last token of a sequence has no successor. */
+/* Scores the successors of the tokens of a piece. The last token of a sequence has no successor. */
 static void score(job *j, const int32_t *ids, size_t at, size_t count)
 {
     for (size_t i = 0; i < count && at + i + 1 < j->ids.tokens; i++, j->scored++)

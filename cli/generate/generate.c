@@ -47,8 +47,8 @@ typedef struct generate_job {
     size_t text_length, text_capacity;
     size_t tokens, made, state_bytes; /* tokens: the maximum */
     double start, prompt_seconds, seconds;
-    bool extrapolates;  /* reading beyond the context of training was reported */
-    const char *reason; /* for the end: "length", "stop", "end" or "context" */
+    bool extrapolates;  /* an input longer than the training context was reported */
+    const char *reason; /* reason of the end: "length", "stop", "end" or "context" */
 } generate_job;
 
 static const char FULL[] = "context";
@@ -109,7 +109,7 @@ static bool read_prompt(generate_job *job)
 
 /* ---- reading and sampling ---------------------------------------------------------------------------------------- */
 
-/* A KV cache needs room for all tokens that were and will be read. */
+/* The capacity of a KV cache covers all tokens read so far and later. */
 static bool open_reader(generate_job *job)
 {
     const generate_options *o = job->options;
@@ -189,7 +189,7 @@ static bool read_prompt_only(generate_job *job)
     return ok(job, status);
 }
 
-/* If the state is saved, the last token is read too. */
+/* If the state is saved, the last token is read as well. */
 static bool generate_tokens(generate_job *job)
 {
     const generate_options *o = job->options;
@@ -272,7 +272,7 @@ static bool finish(generate_job *job)
         putchar('\n');
     else
         print_ids(job);
-    cli_streams_flush(); /* before the messages below, which go to standard error */
+    cli_streams_flush(); /* before the messages below on standard error */
     if (job->reason == FULL)
         cli_warn(job->session, "the text ends because the context is full: %s reads at most %s tokens",
                  o->context ? "--context" : "this model", cli_count(bo_session_tokens(job->reader)).s);
@@ -287,7 +287,7 @@ static bool finish(generate_job *job)
     return true;
 }
 
-/* A state may replace a state or an empty file. */
+/* Only a state or an empty file may be replaced. */
 static bool can_keep(generate_job *job)
 {
     const char *path = job->options->save;
@@ -302,7 +302,7 @@ static bool can_keep(generate_job *job)
     return cli_can_write(job->session, path);
 }
 
-/* Refuses values of the options before anything is loaded. */
+/* Checks option values before anything is loaded. */
 static bool check_sampling(generate_job *job)
 {
     bo_sampler *sampler;
@@ -404,8 +404,8 @@ static const cli_option text_rows[] = {
     COUNT("tokens", "N", generate_options, tokens, "maximum number of tokens to generate", .high = 1 << 30,
           .default_text = "256; for translation, twice the source tokens plus 50"),
     COUNT("context", "N", generate_options, context,
-          "maximum tokens of prompt and continuation; more than in training are accepted with a warning", .low = 1,
-          .default_text = "as many as the prompt and --tokens need"),
+          "maximum tokens of prompt and continuation; a context longer than in training is accepted with a warning",
+          .low = 1, .default_text = "the tokens of the prompt plus --tokens"),
     LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
     FLAG("ignore-end", generate_options, ignore_end, "do not stop at the model's end-of-text tokens"),
     END_OF_OPTIONS,

@@ -10,7 +10,7 @@ typedef struct translate_job {
     const bo_model *model;
     bo_translate_desc desc;
     cli_output output;
-    size_t lines, tokens; /* translated, and generated */
+    size_t lines, tokens; /* lines translated, and tokens generated */
     double seconds;
 } translate_job;
 
@@ -22,7 +22,7 @@ typedef struct made {
     double score;
 } made;
 
-/* Replaces line ends, which a byte-level model may generate: one text stays one line. */
+/* Replaces line ends, which a byte-level model may generate, so that a text stays on one line. */
 static void flatten(char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)

@@ -62,7 +62,7 @@ const cli_option cli_sampling_rows[] = {
          "sample from the smallest set of most likely tokens with total probability P", .low = 0.0001, .high = 1,
          .default_text = "all"),
     REAL("min-p", "P", cli_sampling_options, min_p,
-         "sample from tokens with at least P times the probability of the most likely one", .low = 0.0001, .high = 1,
+         "sample from tokens with at least P times the probability of the most likely token", .low = 0.0001, .high = 1,
          .default_text = "all"),
     REAL("repetition-penalty", "X", cli_sampling_options, repetition_penalty,
          "penalty for tokens that occur in the last 64 tokens", .low = 0.01, .high = 100,

@@ -1,4 +1,4 @@
-/* Options of the commands that generate text: how tokens are chosen, and outputs that must not replace the model. */
+/* Sampling options of commands that generate text, and a check that outputs do not replace the model. */
 #ifndef CLI_GENERATE_SAMPLING_H
 #define CLI_GENERATE_SAMPLING_H
 
@@ -17,7 +17,7 @@ int cli_sampling_check(const char *command, const cli_sampling_options *options)
 const char *cli_sampling_given(const cli_sampling_options *options); /* the first given option; NULL: none */
 bo_sampler_desc cli_sampling_desc(const cli_sampling_options *options, uint64_t seed);
 
-/* Returns CLI_DONE if the output of --option is no file of the model directory, otherwise CLI_USAGE_ERROR after a
+/* Returns CLI_DONE if the output of --option is not a file of the model directory, otherwise CLI_USAGE_ERROR after a
  * message. */
 int cli_outside_model(const char *command, const char *option, const char *output, const char *directory);
 

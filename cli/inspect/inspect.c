@@ -1,4 +1,4 @@
-/* bochner inspect: what the heads of a language model compute, and what could replace them. */
+/* bochner inspect: analyzes the heads of a language model and possible replacements of its softmax attention. */
 #include "inspect.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- shared by the forms of the report --------------------------------------------------------------------------- */
+/* ---- helpers of all report formats ------------------------------------------------------------------------------- */
 
 size_t cli_inspect_heads(const cli_inspect_job *job)
 {
@@ -75,9 +75,8 @@ const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_
     }
     snprintf(out, CLI_INSPECT_TEXT,
              "%s: error %s%s, %zu of %zu heads reach %s. The error is largest in layer %zu (%s).", c->name,
-             cli_significant(c->error, 3).s, job->report->reachable ? "" : ", the smallest that was found", reached,
-             heads, cli_significant(job->report->target, 2).s, worst,
-             cli_significant(job->report->layers[worst].error, 2).s);
+             cli_significant(c->error, 3).s, job->report->reachable ? "" : ", the smallest found", reached, heads,
+             cli_significant(job->report->target, 2).s, worst, cli_significant(job->report->layers[worst].error, 2).s);
     return out;
 }
 
@@ -99,7 +98,7 @@ static const char *part_name(const void *unused, size_t index)
     return parts[index].name;
 }
 
-/* The bits of a list of names; 0 after a message. */
+/* Parses a list of names to bits; 0 after a message. */
 static unsigned parse_parts(const char *list)
 {
     unsigned found = 0;
@@ -246,9 +245,9 @@ static const cli_option rows[] = {
     TEXT("parts", "LIST", cli_inspect_options, parts,
          "parts, separated by commas: statistics, errors, circuits, behavior, attribution, separation",
          .default_text = "all; without a text circuits, behavior and separation"),
-    REAL("target", "X", cli_inspect_options, target, "relative error that a replacement of softmax should reach",
-         .low = 0, .high = 100, .default_text = "0.2"),
-    COUNT("context", "N", cli_inspect_options, context, "tokens for which memory and operations are counted", .low = 1,
+    REAL("target", "X", cli_inspect_options, target, "target relative error of a replacement of softmax", .low = 0,
+         .high = 100, .default_text = "0.2"),
+    COUNT("context", "N", cli_inspect_options, context, "tokens at which memory and operations are counted", .low = 1,
           .high = 1 << 24, .default_text = "the context of the model"),
     TEXT("html", "FILE", cli_inspect_options, html, "write the report as one page with heat maps: .html"),
     TEXT("dump", "DIR", cli_inspect_options, dump,
@@ -260,7 +259,7 @@ static const cli_option rows[] = {
 const cli_usage cli_inspect_usage = {
     .command = "inspect",
     .synopsis = "DIR [--data TEXT] [options]",
-    .about = "Looks inside a language model: norms and spectra of queries and keys, attention patterns, circuits and "
+    .about = "Analyzes a language model: norms and spectra of queries and keys, attention patterns, circuits and "
              "contributions of every head, and the error of linear-time replacements of softmax attention, with a "
              "recommendation.",
     .examples = "  bochner inspect model --data text.txt\n"

@@ -1,4 +1,4 @@
-/* bochner inspect: the model and its text, the report, and its forms. */
+/* bochner inspect: the model and its text, and the report in several formats. */
 #ifndef CLI_INSPECT_H
 #define CLI_INSPECT_H
 
@@ -14,13 +14,13 @@ typedef struct cli_inspected {
     bool more; /* the text has more tokens than these */
 } cli_inspected;
 
-/* Where they come from. */
+/* The source of the model and the tokens. */
 typedef struct cli_inspect_source {
     const char *directory;
     const cli_list *data; /* files of text; may be empty */
     const char *field, *separator;
     const char *ids; /* a .npy file; NULL: none */
-    size_t length;   /* tokens of a window, for the message about short texts; 0: default */
+    size_t length;   /* tokens per window, for the message about short texts; 0: default */
 } cli_inspect_source;
 
 /* Loads the model, and the text if there is one. False after a message. Closed by cli_inspected_close in any case. */
@@ -52,19 +52,19 @@ static inline bool cli_inspect_has(const cli_inspect_job *job, bo_inspect_part p
 {
     return (job->report->parts & (unsigned)part) != 0;
 }
-/* The number of query heads of the layer with most of them. */
+/* The maximum number of query heads of a layer. */
 size_t cli_inspect_heads(const cli_inspect_job *job);
-/* The candidate that is recommended for all layers; NULL: errors were not measured, or no layer has softmax weights. */
+/* The recommended candidate for all layers; NULL: errors were not measured, or no layer has softmax weights. */
 const bo_inspect_candidate *cli_inspect_choice(const cli_inspect_job *job);
-/* The root mean square over heads of the predicted errors of a candidate; NAN: there is none. */
+/* The root mean square over heads of the predicted errors of a candidate; NAN: no prediction. */
 double cli_inspect_predicted(const cli_inspect_job *job, size_t candidate);
 /* One or two sentences on the recommendation. */
 enum { CLI_INSPECT_TEXT = 512 };
 const char *cli_inspect_advice(const cli_inspect_job *job, char out[CLI_INSPECT_TEXT]);
-/* Candidates with one map: numbers of features are columns. Finds the next map after candidate `at` (which is its
- * first), or returns the number of candidates. */
+/* Candidates with the same map are one row, with numbers of features as columns. Returns the first candidate of the
+ * next map after candidate `at` (the first of its map), or the number of candidates. */
 size_t cli_inspect_next_map(const cli_inspect_job *job, size_t at);
-/* Rows of candidates with the same name up to the number of features: "favor", "window 64 + gaussian", "window 32". */
+/* The name of a row, without the number of features: "favor", "window 64 + gaussian", "window 32". */
 const char *cli_inspect_map_name(const bo_inspect_candidate *candidate, char out[48]);
 
 void cli_inspect_print(const cli_inspect_job *job);

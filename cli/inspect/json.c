@@ -158,7 +158,7 @@ void cli_inspect_json(const cli_inspect_job *job)
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "directory", job->directory);
-    cli_json_add_text(&json, "folder", job->directory); /* its former name */
+    cli_json_add_text(&json, "folder", job->directory); /* former key */
     cli_json_add_count(&json, "tokens", job->report->tokens);
     cli_json_add_count(&json, "windows", job->report->windows);
     cli_json_add_count(&json, "repeated", job->report->repeated);

@@ -56,7 +56,7 @@ static void write_model(FILE *out, const cli_inspect_job *job)
 
 /* ---- replacements ------------------------------------------------------------------------------------------------ */
 
-/* Two decimals, or fewer digits for large numbers. */
+/* Two decimals, or fewer for large numbers. */
 static cli_short_text short_number(double value)
 {
     cli_short_text word;
@@ -90,7 +90,7 @@ static void write_cells(FILE *out, const cli_inspect_job *job, size_t first, siz
     for (size_t i = 0; alone && i < 4; i++) fputs("<td></td>", out);
 }
 
-/* Candidates that differ in the number of features are one row. */
+/* Candidates that differ only in the number of features share a row. */
 static void write_maps(FILE *out, const cli_inspect_job *job, error_fn error)
 {
     char name[48];
@@ -129,13 +129,13 @@ static void write_errors(FILE *out, const cli_inspect_job *job)
 {
     char advice[CLI_INSPECT_TEXT];
     if (!cli_inspect_choice(job)) return;
-    fputs("<h2>What could replace softmax attention</h2>\n", out);
+    fputs("<h2>Replacements of softmax attention</h2>\n", out);
     cli_html_element(out, "<p class=\"advice\">", cli_inspect_advice(job, advice), "<br>\n");
     cli_html_element(out, "<code>", cli_inspect_choice(job)->options, "</code></p>\n");
     fprintf(
         out,
         "<p class=\"soft\">Relative error of the outputs of the heads, root mean square over all heads, without "
-        "training. The target is %s; the recommended row reaches it with the smallest state, or comes closest. "
+        "training. The target is %s; the recommended row reaches it with the smallest state, or is closest to it. "
         "gaussian: frequencies drawn for the data; dark: queries and keys whitened; window: softmax attention to the "
         "most recent keys.</p>\n",
         cli_significant(job->report->target, 2).s);
@@ -194,8 +194,8 @@ static const heat_map heat_maps[] = {
     {"Error of the recommended replacement", "Relative error of the output of the head.", BO_INSPECT_PART_ERRORS,
      chosen_error, 0, 0, false, 2},
     {"Largest eigenvalue of Λ",
-     "Second moments of √s q and √s k. From 1/6 ≈ 0.17 plain positive features have infinite variance on Gaussian "
-     "data, from 1/2 the best ones too.",
+     "Second moments of √s q and √s k. From 1/6 ≈ 0.17 on, plain positive features have infinite variance on Gaussian "
+     "data; from 1/2 on, even optimal features.",
      BO_INSPECT_PART_STATISTICS, largest, 0, 0, false, 2},
     {"Condition number of Λ (log₁₀)", "Ratio of the largest and the smallest eigenvalue.", BO_INSPECT_PART_STATISTICS,
      condition, 0, 0, false, 2},
@@ -203,7 +203,7 @@ static const heat_map heat_maps[] = {
      2},
     {"Norm of queries", "Root mean square of |√s q|.", BO_INSPECT_PART_STATISTICS, query_norm, 0, 0, false, 2},
     {"Norm of keys", "Root mean square of |√s k|.", BO_INSPECT_PART_STATISTICS, key_norm, 0, 0, false, 2},
-    {"Entropy of attention", "Over that of uniform attention: 0 is one key, 1 is all keys alike.",
+    {"Entropy of attention", "Relative to uniform attention: 0 is one key, 1 is uniform over all keys.",
      BO_INSPECT_PART_BEHAVIOR, entropy, 0, 1, false, 2},
     {"Previous token", "Mean attention to the previous token, on repeated random tokens.", BO_INSPECT_PART_BEHAVIOR,
      previous, 0, 1, false, 2},
@@ -218,20 +218,20 @@ static const heat_map heat_maps[] = {
      BO_INSPECT_PART_CIRCUITS, copying, -1, 1, true, 2},
     {"Sign of W_OV", "Σ Re λ / Σ |λ|: 1 copies what is read, −1 removes it.", BO_INSPECT_PART_CIRCUITS, ov_sign, -1, 1,
      true, 2},
-    {"Sign of W_QK", "Σ Re λ / Σ |λ|: 1 attends to what is like the query.", BO_INSPECT_PART_CIRCUITS, qk_sign, -1, 1,
-     true, 2},
+    {"Sign of W_QK", "Σ Re λ / Σ |λ|: 1 attends to keys similar to the query.", BO_INSPECT_PART_CIRCUITS, qk_sign, -1,
+     1, true, 2},
     {"Effective rank of W_OV", "(Σσ)² / Σσ².", BO_INSPECT_PART_CIRCUITS, ov_rank, 0, 0, false, 2},
     {"Effective rank of W_QK", "(Σσ)² / Σσ².", BO_INSPECT_PART_CIRCUITS, qk_rank, 0, 0, false, 2},
-    {"Contribution to the residual stream", "Root mean square of what the head adds, over that of the stream.",
+    {"Contribution to the residual stream", "Root mean square of the head's output, relative to the stream.",
      BO_INSPECT_PART_ATTRIBUTION, written, 0, 0, false, 2},
-    {"Direct contribution to the logit", "Of the next token of the text, minus the mean over the vocabulary.",
+    {"Direct contribution to the logit", "Logit of the next token of the text, minus the mean over the vocabulary.",
      BO_INSPECT_PART_ATTRIBUTION, logit, 0, 0, true, 2},
     {"Variance in the written subspace", "Share of the variance of the stream in the column space of W_OV.",
      BO_INSPECT_PART_ATTRIBUTION, subspace, 0, 0, false, 2},
 };
 
-/* The range of the colors of numbers that have no natural one: from 0 to the largest, or from a little below the
- * smallest if all are alike. */
+/* The color range for values without a natural range: from 0 to the largest, or from just below the smallest if they
+ * are similar. */
 static void find_range(cli_heat *heat)
 {
     double largest = 0, smallest = INFINITY;
@@ -264,7 +264,7 @@ static void write_heat(FILE *out, const cli_inspect_job *job, const heat_map *p,
         values[i] = head ? p->value(job, head) : NAN;
         any |= !isnan(values[i]);
     }
-    if (!any) return; /* the kind of attention or the lack of a text leaves no numbers */
+    if (!any) return; /* no values for this kind of attention, or without a text */
     if (p->low == 0 && p->high == 0) find_range(&heat);
     cli_html_element(out, "<div class=\"card\"><h3>", p->title, "</h3>");
     cli_html_element(out, "<p>", p->note, "</p>\n");
@@ -274,13 +274,13 @@ static void write_heat(FILE *out, const cli_inspect_job *job, const heat_map *p,
 
 static void write_heats(FILE *out, const cli_inspect_job *job)
 {
-    double *values = cli_allocate(job->report->layer_count * cli_inspect_heads(job), sizeof *values, "a picture");
+    double *values = cli_allocate(job->report->layer_count * cli_inspect_heads(job), sizeof *values, "a plot");
     if (job->report->parts)
         fprintf(
             out,
             "<h2>Heads</h2>\n<p class=\"soft\">One row per layer, one column per head.%s</p>\n<div class=\"curves\">\n",
             job->report->rotated && cli_inspect_has(job, BO_INSPECT_PART_CIRCUITS)
-                ? " W_QK is that of a query and a key at the same position, without RoPE."
+                ? " W_QK is computed without RoPE, as for a query and a key at the same position."
                 : "");
     for (size_t i = 0; i < CLI_COUNT_OF(heat_maps); i++)
         if (cli_inspect_has(job, heat_maps[i].part)) write_heat(out, job, &heat_maps[i], values);
@@ -311,9 +311,8 @@ static void write_spectrum(FILE *out, const cli_inspect_job *job, size_t layer, 
     size_t count;
     char title[64];
     spectrum(&job->report->layers[layer].heads[0], &count);
-    double *x = cli_allocate(count, sizeof *x, "a picture"),
-           *y = cli_allocate((heads + 1) * count, sizeof *y, "a picture");
-    cli_line *lines = cli_allocate(heads + 1, sizeof *lines, "a picture");
+    double *x = cli_allocate(count, sizeof *x, "a plot"), *y = cli_allocate((heads + 1) * count, sizeof *y, "a plot");
+    cli_line *lines = cli_allocate(heads + 1, sizeof *lines, "a plot");
     for (size_t i = 0; i < count; i++) x[i] = (double)(i + 1);
     for (size_t h = 0; h <= heads; h++) lines[h] = (cli_line){.y = y + h * count, .stride = 1};
     for (size_t h = 0; h < heads; h++) {
@@ -351,8 +350,8 @@ static void write_separation(FILE *out, const cli_inspect_job *job)
           "interact in the residual stream of the last token: the effective rank of a matrix of 24 first halves by 24 "
           "second halves, at most 23. A larger rank means more complex dependencies.</p>\n<div class=\"card\">",
           out);
-    cli_bar *bars = cli_allocate(places, sizeof *bars, "a picture");
-    cli_short_text *labels = cli_allocate(places, sizeof *labels, "a picture");
+    cli_bar *bars = cli_allocate(places, sizeof *bars, "a plot");
+    cli_short_text *labels = cli_allocate(places, sizeof *labels, "a plot");
     for (size_t p = 0; p < places; p++) {
         labels[p] = cli_significant(job->separation[p].effective, 3);
         bars[p] = (cli_bar){

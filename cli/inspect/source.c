@@ -5,7 +5,7 @@
 #include "../text/text_tasks.h"
 #include <stdlib.h>
 
-enum { MAX_TOKENS = 1 << 20 }; /* tokens of a text that are read at most */
+enum { MAX_TOKENS = 1 << 20 }; /* maximum tokens read from a text */
 
 static bool too_short(cli_session *session, const char *what, size_t count, size_t length)
 {

@@ -6,7 +6,7 @@
 
 /* ---- formats ----------------------------------------------------------------------------------------------------- */
 
-/* A number of at most six characters; "-" if there is none. */
+/* A number of at most six characters; "-" for NaN. */
 static cli_short_text number(double value)
 {
     cli_short_text word;
@@ -95,8 +95,8 @@ static void print_attention(const cli_inspect_job *job)
     heading("Attention");
     if (statistics)
         note("|q| and |k| are root mean square norms, times the square root of the scale; lambda is the largest "
-             "eigenvalue of their second moments. From 1/6 on (*) plain positive features have infinite variance on "
-             "Gaussian data, from 1/2 on (!) the best ones too. cond is the condition number, dims the effective "
+             "eigenvalue of their second moments. From 1/6 on (*), plain positive features have infinite variance on "
+             "Gaussian data; from 1/2 on (!), even optimal features. cond is the condition number, dims the effective "
              "dimension.");
     if (behavior)
         note("entr is the entropy of attention (1: uniform); prev, induc and first are the attention to the previous "
@@ -132,8 +132,8 @@ static void print_circuits(const cli_inspect_job *job)
                                     "real parts of the eigenvalues over the sum of their sizes. copy is the sign of "
                                     "the circuit from tokens to their logits.");
     if (attribution)
-        note("writes is the size of what the head adds, over that of the residual stream; logit its mean direct "
-             "contribution to the logit of the next token; space the share of the variance of the stream in the "
+        note("writes is the size of the head's output relative to the residual stream; logit is its mean direct "
+             "contribution to the logit of the next token; space is the share of the variance of the stream in the "
              "subspace that it writes to.");
     printf("\n  %5s %4s", "layer", "head");
     if (circuits) printf(" %7s %7s %7s %7s %7s", "QK", "sign", "OV", "sign", "copy");

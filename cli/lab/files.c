@@ -58,7 +58,7 @@ static bool is_experiment_file(const char *file)
     return false;
 }
 
-/* Reports files that look like results but do not have the name of an experiment. */
+/* Reports .json files that are not named after an experiment. */
 static void report_unknown_files(cli_lab_job *lab)
 {
     DIR *directory = opendir(lab->directory);

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- list ------------------------------------------------------------------------------------ */
+/* ---- list -------------------------------------------------------------------------------------------------------- */
 
 enum { TITLE_COLUMN = 37 };
 
-/* Adds the verdicts of the stored result, if there is one that can be read. */
+/* Adds the verdicts of the stored result, if it is readable. */
 static void result_json(cli_json *json, cli_lab_job *lab, const bo_lab_experiment *experiment)
 {
     char why[CLI_LAB_WHY];
@@ -43,7 +43,7 @@ static void list_json(cli_lab_job *lab)
     cli_json_end(&json);
 }
 
-/* Wraps the text on a terminal and prints one line for programs that read the list. The cursor is at TITLE_COLUMN. */
+/* Wraps the text on a terminal; elsewhere prints one line, for programs. The cursor is at TITLE_COLUMN. */
 static void print_title(const char *text)
 {
     if (isatty(STDOUT_FILENO))
@@ -88,7 +88,7 @@ int cli_lab_list(cli_lab_job *lab)
     return CLI_DONE;
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 typedef struct subcommand {
     const char *name;

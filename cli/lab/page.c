@@ -8,7 +8,8 @@
 
 /* ---- style ------------------------------------------------------------------------------------------------------- */
 
-/* Supports light and dark color schemes and narrow screens. It is split because ISO C limits the length of a string. */
+/* Supports light and dark color schemes and narrow screens. The style is split because ISO C limits the length of a
+ * string. */
 static const char *const page_style[] = {
     ":root{color-scheme:light "
     "dark;--paper:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#5b636d;--line:#e2e3df;--accent:#1f5fa8;"
@@ -98,7 +99,7 @@ static const char *const page_style[] = {
     "td:first-child{width:auto}.wide{display:none!important}.tile{flex-basis:40%}}\n"
     "@media print{article{break-inside:avoid-page;border:0;padding:0}body{background:#fff}}\n"};
 
-/* ---- strips: the numbers of a claim as a small plot -------------------------------------------------------------- */
+/* ---- strips: the values of a claim as a small plot --------------------------------------------------------------- */
 
 enum { WIDTH = 150, HEIGHT = 22, EDGE = 6 };
 
@@ -143,7 +144,7 @@ static void claimed_side(FILE *out, const scale *s, const bo_lab_claim *claim)
     fputs("\"/>", out);
 }
 
-/* Draws the claimed side of the bound, the number of every seed, and the interval, as SVG. */
+/* Draws the claimed side of the bound, the value of each seed, and the interval, as SVG. */
 static void write_strip(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
     const scale s = scale_of(o, seeds);
@@ -167,7 +168,7 @@ typedef struct html_page {
     size_t missing; /* number of missing plots */
 } html_page;
 
-/* ---- elements -------------------------------------------------------------------------------- */
+/* ---- elements ---------------------------------------------------------------------------------------------------- */
 
 /* Writes 1.2e-05 as 1.2×10⁻⁵. */
 static void write_number(FILE *out, double value)
@@ -191,7 +192,7 @@ static void write_badge(FILE *out, bo_lab_verdict verdict)
     fprintf(out, "<span class=\"badge %s\">%s</span>", class_of(verdict), bo_lab_verdict_name(verdict));
 }
 
-/* ---- claims ---------------------------------------------------------------------------------- */
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
 
 static void write_claim(FILE *out, const bo_lab_outcome *o, size_t seeds)
 {
@@ -237,7 +238,7 @@ static void write_claims(FILE *out, const bo_lab_result *result)
     fputs("</tbody></table></div>\n", out);
 }
 
-/* ---- tables and plots ------------------------------------------------------------------------ */
+/* ---- tables and plots -------------------------------------------------------------------------------------------- */
 
 static void write_cell(FILE *out, const bo_lab_cell *cell, bool theory)
 {
@@ -280,7 +281,7 @@ static void write_base64(FILE *out, FILE *file)
     }
 }
 
-/* Opens a plot unless it is older than its numbers. */
+/* Opens a plot unless it is older than the result file. */
 static FILE *open_plot(const cli_lab_job *lab, const bo_lab_experiment *e, const bo_lab_table *table)
 {
     char *path = cli_lab_file(lab, e, table), *numbers = cli_lab_file(lab, e, NULL);
@@ -332,7 +333,7 @@ static void write_tables(html_page *page, const bo_lab_result *result)
     }
 }
 
-/* ---- experiments ----------------------------------------------------------------------------- */
+/* ---- experiments ------------------------------------------------------------------------------------------------- */
 
 static void write_string(FILE *out, cli_lab_print_fn print, const bo_lab_about *about)
 {
@@ -341,7 +342,7 @@ static void write_string(FILE *out, cli_lab_print_fn print, const bo_lab_about *
     free(text);
 }
 
-/* "6 of 8 claims held", and the numbers of the others. */
+/* "6 of 8 claims held", and the numbers of other verdicts. */
 static void write_tally(FILE *out, const bo_lab_result *result)
 {
     const size_t open = bo_lab_result_count(result, BO_LAB_INCONCLUSIVE);
@@ -380,7 +381,7 @@ static void write_experiment(html_page *page, const bo_lab_result *result)
     fputs(" · <a class=\"jump\" href=\"#top\">back to top</a></p>\n</article>\n", out);
 }
 
-/* ---- summary --------------------------------------------------------------------------------- */
+/* ---- summary ----------------------------------------------------------------------------------------------------- */
 
 static void write_dots(FILE *out, const bo_lab_result *result)
 {
@@ -414,7 +415,7 @@ static void write_tile(FILE *out, const char *kind, size_t count, const char *ca
     fprintf(out, "<div class=\"tile %s\"><b>%zu</b><span>%s</span></div>\n", kind, count, caption);
 }
 
-/* Returns whether it is the first of its group that has a result. */
+/* Returns true for the first experiment of its group with a result. */
 static bool begins_group(const cli_lab_results *results, size_t index)
 {
     for (size_t i = index; i-- > 0;)

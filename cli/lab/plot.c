@@ -1,5 +1,5 @@
-/* Plots of the tables of an experiment: lines, points or bars, with standard deviations over the seeds. Predictions of
- * theory are dashed. */
+/* Plots of the tables of an experiment: lines, points or bars, with standard deviations over the seeds. Theoretical
+ * predictions are dashed. */
 #include "lab.h"
 #include "../common/plot.h"
 #include <float.h>
@@ -17,7 +17,7 @@ typedef struct plot_data {
     double low, high; /* range of y, with deviations */
 } plot_data;
 
-/* ---- contents ------------------------------------------------------------------------------- */
+/* ---- contents ---------------------------------------------------------------------------------------------------- */
 
 static const bo_lab_cell *cell_at(const plot_data *p, size_t row, size_t column)
 {
@@ -53,7 +53,7 @@ static void measure_y(plot_data *p)
         }
 }
 
-/* An axis is logarithmic only if the numbers are positive and far enough apart. */
+/* An axis is logarithmic only if the values are positive and span a wide range. */
 static plot_data plot_of(const bo_lab_result *result, size_t table)
 {
     plot_data p = {.result = result, .grid = bo_lab_result_table(result, table)};
@@ -97,7 +97,7 @@ static const char *color_of(const plot_data *p, size_t column)
     return cli_plot_color(column);
 }
 
-/* ---- axes ------------------------------------------------------------------------------------ */
+/* ---- axes -------------------------------------------------------------------------------------------------------- */
 
 static double place_of(const plot_data *p, size_t row)
 {
@@ -125,7 +125,7 @@ static void name_rows(FILE *pipe, const plot_data *p)
     fprintf(pipe, "set xrange [-0.6:%g]\n", (double)p->grid.rows - 0.4);
 }
 
-/* The rows are the tick marks, as far as labels do not overlap. */
+/* Ticks are at the rows; overlapping labels are omitted. */
 static void mark_log_x(FILE *pipe, const plot_data *p)
 {
     const double first = log(p->grid.x[0]), span = log(p->grid.x[p->grid.rows - 1]) - first;
@@ -152,7 +152,7 @@ static void set_linear_x(FILE *pipe, const plot_data *p)
     fprintf(pipe, "set xrange [%.9g:%.9g]\nset format x '%%g'\n", low - margin, high + margin);
 }
 
-/* Tick marks at 1, 2 and 5 of every decade if there are few decades, otherwise at powers of ten that fit. */
+/* Tick marks at 1, 2 and 5 of every decade for few decades, otherwise at selected powers of ten. */
 static void mark_log_y(FILE *pipe, double low, double high)
 {
     static const double fine[] = {1, 2, 5}, coarse[] = {1};
@@ -191,7 +191,7 @@ static void set_y(FILE *pipe, const plot_data *p)
     fprintf(pipe, "set yrange [%.9g:%.9g]\n", low, high);
 }
 
-/* ---- drawing --------------------------------------------------------------------------------- */
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
 static double bar_width(const plot_data *p)
 {
@@ -254,7 +254,7 @@ static const char *draw_deviations(FILE *pipe, const plot_data *p, size_t c, con
     return ",";
 }
 
-/* Error bars first, so that they lie under the points; for bars last. */
+/* Error bars are drawn under points, but over bars. */
 static void draw_columns(FILE *pipe, const plot_data *p)
 {
     const char *before = "plot";
@@ -289,7 +289,7 @@ static size_t key_columns(const plot_data *p)
     return fit < 1 ? 1 : fit > p->grid.columns ? p->grid.columns : fit;
 }
 
-/* Number of rows that the names need. */
+/* Number of rows of the legend. */
 static int key_rows(const plot_data *p)
 {
     return (int)((p->grid.columns + key_columns(p) - 1) / key_columns(p));
@@ -332,7 +332,7 @@ static void draw(FILE *pipe, const char *path, const void *what)
     draw_columns(pipe, p);
 }
 
-/* ---- all plots ------------------------------------------------------------------------------- */
+/* ---- all plots --------------------------------------------------------------------------------------------------- */
 
 bool cli_lab_draw(cli_lab_job *lab, const bo_lab_result *result, size_t *failed)
 {

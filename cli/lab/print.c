@@ -1,4 +1,4 @@
-/* Results as text for the terminal and as JSON, and the texts shared with the report. */
+/* Results as terminal text and as JSON, and texts shared with the report. */
 #include "lab.h"
 #include "../common/streams.h"
 #include <math.h>
@@ -113,7 +113,7 @@ static void print_right(const char *text, size_t width)
     printf("%*s%s", width > width_used ? (int)(width - width_used) : 0, "", text);
 }
 
-/* ---- claims ---------------------------------------------------------------------------------- */
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
 
 static void print_claim(const bo_lab_outcome *o, size_t seeds)
 {
@@ -127,7 +127,7 @@ static void print_claim(const bo_lab_outcome *o, size_t seeds)
     cli_print_wrapped(stdout, line, INDENT);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 static cli_short_text cell_text(const bo_lab_cell *cell)
 {
@@ -206,7 +206,7 @@ void cli_lab_print(const bo_lab_result *result)
     cli_streams_flush();
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void claim_json(cli_json *json, const bo_lab_outcome *o, size_t seeds)
 {

@@ -10,7 +10,7 @@
 
 /* ---- Markdown ---------------------------------------------------------------------------------------------------- */
 
-/* Writes text with all characters escaped that have a meaning in Markdown, including the bars of tables. */
+/* Writes text with all special characters of Markdown escaped, including table bars. */
 static void write_text(FILE *out, const char *text)
 {
     for (const char *c = text ? text : ""; *c; c++) {
@@ -48,7 +48,7 @@ static void write_summary(FILE *out, const cli_lab_results *results)
 
 /* ---- claims sorted by passage ------------------------------------------------------------------------------------ */
 
-/* Claims as they are written in the founding documents, with this verdict. */
+/* Claims quoted from the founding documents, with this verdict. */
 static void write_documented(FILE *out, const cli_lab_results *results, const char *title, bo_lab_verdict verdict)
 {
     fprintf(out, "\n### Claims as written: %s\n\n| Experiment | Claim | Passage |\n|---|---|---|\n", title);
@@ -71,7 +71,7 @@ static void write_deviations(FILE *out, const cli_lab_results *results)
 {
     static const bo_lab_verdict verdicts[] = {BO_LAB_HELD, BO_LAB_FAILED, BO_LAB_INCONCLUSIVE};
     fputs(
-        "\n### Claims of our own\n\n"
+        "\n### Additional claims\n\n"
         "Claims that no founding document states: controls, consequences, corrections, and claims of other papers.\n\n"
         "| Experiment | Held | Failed | Inconclusive |\n|---|---|---|---|\n",
         out);
@@ -95,7 +95,7 @@ static void write_deviations(FILE *out, const cli_lab_results *results)
 
 static void write_sorted(FILE *out, const cli_lab_results *results)
 {
-    fputs("\n## Claims by what the founding documents say\n", out);
+    fputs("\n## Claims by source in the founding documents\n", out);
     write_documented(out, results, "held", BO_LAB_HELD);
     write_documented(out, results, "failed", BO_LAB_FAILED);
     write_documented(out, results, "inconclusive", BO_LAB_INCONCLUSIVE);
@@ -162,7 +162,7 @@ static void print_markdown(FILE *out, const cli_lab_results *results)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Draws all plots from the numbers. If the directory is not writable or gnuplot is missing, existing plots are used. */
+/* Draws all plots. If the directory is not writable or gnuplot is missing, existing plots are used. */
 static size_t draw_plots(cli_lab_job *lab, const cli_lab_results *results)
 {
     size_t failed = 0;

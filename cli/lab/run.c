@@ -1,4 +1,4 @@
-/* bochner lab run: runs experiments one after another and writes each result as soon as it is complete. */
+/* bochner lab run: runs experiments in order and writes each result when it is complete. */
 #include "lab.h"
 #include <errno.h>
 #include <math.h>
@@ -13,11 +13,11 @@ typedef struct batch {
     size_t count;
     size_t skipped, kept, failed;
     size_t verdicts[3]; /* claims by bo_lab_verdict */
-    bool undrawn;       /* gnuplot is missing, which is reported once */
+    bool undrawn;       /* missing gnuplot is reported once */
     cli_json json;
 } batch;
 
-/* ---- preparation ----------------------------------------------------------------------------- */
+/* ---- preparation ------------------------------------------------------------------------------------------------- */
 
 /* Creates the directory and its parents. */
 static bool create_directory(cli_lab_job *lab)
@@ -99,7 +99,7 @@ static bool same_name(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Returns whether there is a readable result with the same sizes, seeds and data. */
+/* Returns true if a readable result with the same sizes, seeds and data exists. */
 static bool has_result(cli_lab_job *lab, const bo_lab_experiment *experiment)
 {
     const cli_lab_options *o = lab->options;
@@ -120,7 +120,7 @@ static void choose(batch *b)
     cli_lab_job *lab = b->lab;
     const bool all = lab->name_count == 1 && strcmp(lab->names[0], "all") == 0;
     b->chosen = cli_allocate(bo_lab_count(), sizeof *b->chosen, "experiments");
-    for (size_t i = 0; i < bo_lab_count(); i++) { /* in the order of the list, each once */
+    for (size_t i = 0; i < bo_lab_count(); i++) { /* in the order of bo_lab_at, without duplicates */
         const bo_lab_experiment *experiment = bo_lab_at(i);
         bool selected = all;
         for (size_t k = 0; k < lab->name_count && !selected; k++) selected = bo_lab_find(lab->names[k]) == experiment;
@@ -149,7 +149,7 @@ static void report_plan(const batch *b)
     cli_note(session, "Verdicts    apply to this setting and these sizes\n");
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void keep(batch *b, const bo_lab_result *result)
 {
@@ -171,7 +171,7 @@ static void keep(batch *b, const bo_lab_result *result)
     free(path);
 }
 
-/* BO_CANCELED ends the batch; other errors end only this experiment. */
+/* BO_CANCELED ends the batch; any other error ends only this experiment. */
 static bo_status run_one(batch *b, size_t index)
 {
     cli_session *session = &b->lab->session;
@@ -247,14 +247,15 @@ int cli_lab_run(cli_lab_job *lab)
     free(b.chosen);
     if (status == BO_CANCELED) {
         if (cli_signal())
-            cli_fail(&lab->session,
-                     "stopped on request; %zu of %zu results are in %s (use --missing to run the others)",
-                     b.skipped + b.kept, b.skipped + b.count, lab->directory);
+            cli_fail(
+                &lab->session,
+                "stopped on request; %zu of %zu results are in %s (use --missing to run the remaining experiments)",
+                b.skipped + b.kept, b.skipped + b.count, lab->directory);
         return CLI_INTERRUPTED;
     }
     suggest_next(&b);
     if (b.failed && b.count > 1)
-        cli_fail(&lab->session, "%zu of %zu experiments ended with an error; the results of the others are in %s",
-                 b.failed, b.count, lab->directory);
+        cli_fail(&lab->session, "%zu of %zu experiments ended with an error; the other results are in %s", b.failed,
+                 b.count, lab->directory);
     return b.failed ? CLI_FAILED : CLI_DONE;
 }

@@ -7,13 +7,13 @@
 typedef struct cli_linearize_args {
     cli_linearize_options options;
     cli_common common;
-    int stored_count; /* words of linearize.json, to which options point */
+    int stored_count; /* arguments from linearize.json; the options point to them */
     char **stored;
 } cli_linearize_args;
 
 cli_parsed cli_linearize_parse(int argc, char **argv, cli_linearize_args *args);
 void cli_linearize_args_free(cli_linearize_args *args);
-/* Stores the options in the directory. Returns false after a message. */
+/* Writes the options to the directory. Returns false after a message. */
 bool cli_linearize_save_options(cli_session *session, const cli_linearize_args *args);
 
 #endif

@@ -1,4 +1,4 @@
-/* bochner linearize: softmax attention of a model becomes linear attention. */
+/* bochner linearize: replaces the softmax attention of a model by linear attention. */
 #include "linearize.h"
 #include "args.h"
 #include "../text/corpora.h"
@@ -62,7 +62,8 @@ static head_widths head_dims(const cli_linearize_job *job)
 {
     const head_widths found = widths_among(job, job->options->keep != NULL);
     if (found.upper) return found;
-    const size_t first = bo_model_describe(job->teacher)->block.head_dim; /* none is replaced: the library refuses it */
+    const size_t first =
+        bo_model_describe(job->teacher)->block.head_dim; /* no layer is replaced; the library refuses this */
     return (head_widths){first, first};
 }
 
@@ -94,7 +95,7 @@ static bool set_features(cli_linearize_job *job, bo_attention_desc *a)
     return true;
 }
 
-/* With a window, attention with features becomes the past of hybrid attention. */
+/* With a window, attention with features becomes the long-range part of hybrid attention. */
 static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
 {
     const cli_linearize_options *o = job->options;
@@ -139,7 +140,7 @@ static const char *kept_layers(const cli_linearize_options *o)
     return o->keep && strcmp(o->keep, "none") == 0 ? "" : o->keep;
 }
 
-/* Refuses what bo_linearize would refuse, before the model writes its text. */
+/* Makes the checks of bo_linearize early, before the model writes its text. */
 static bool check_replacement(cli_linearize_job *job)
 {
     const cli_linearize_options *o = job->options;
@@ -155,7 +156,7 @@ static bool check_replacement(cli_linearize_job *job)
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* The model writes its text once; a resumed run uses the file. */
+/* The model writes its text only once; a resumed run reads the file. */
 static bool write_text(cli_linearize_job *job, const char *path)
 {
     const cli_linearize_options *o = job->options;
@@ -181,7 +182,7 @@ static bool open_text(cli_linearize_job *job)
     snprintf(teacher_file, sizeof teacher_file, "%s/teacher.txt", o->out);
     if (o->teacher_text) {
         if (!write_text(job, teacher_file)) return false;
-        /* first, so that the end of the text, which is held out, is that of --data */
+        /* first, so that the held-out end of the text belongs to --data */
         memmove(paths + 1, paths, count * sizeof *paths);
         paths[0] = teacher_file;
         count++;
@@ -327,7 +328,7 @@ static bool holds(const char *directory, const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* Refuses a directory whose options and text would be replaced by those of another run. */
+/* Refuses to overwrite the options and text of another run. */
 static bool create_directory(cli_linearize_job *job)
 {
     static const char *const names[] = {"config.json", "model.safetensors", "adapter_config.json", "transfer",
@@ -347,7 +348,7 @@ static bool create_directory(cli_linearize_job *job)
     return false;
 }
 
-/* Removes the directory of a run that was refused before anything was done in it. */
+/* Removes the directory of a run that was refused before the first step. */
 static void remove_directory(const cli_linearize_job *job)
 {
     char path[4096];

@@ -32,9 +32,9 @@ typedef struct cli_linearize_options {
 
 enum { CLI_LINEARIZE_LENGTHS = 3 };
 
-#define CLI_LINEARIZE_OPTIONS_FILE "linearize.json" /* in the directory: the options that it was started with */
+#define CLI_LINEARIZE_OPTIONS_FILE "linearize.json" /* the file of the original options in the directory */
 
-/* What the report states about the teacher and the student. */
+/* Measurements of the teacher or the student for the report. */
 typedef struct cli_linearize_side {
     bo_evaluation quality;
     bo_session_cost costs[CLI_LINEARIZE_LENGTHS];
@@ -47,15 +47,15 @@ typedef struct cli_linearize_job {
     bo_corpus *train, *valid;
     bool made; /* this call created the directory */
     bo_attention_desc attention;
-    bo_linearize_stage stage;    /* the latest stage of which a report arrived */
-    uint64_t steps[3];           /* steps taken, by stage */
-    double seconds[3];           /* their time */
+    bo_linearize_stage stage;    /* the latest reported stage */
+    uint64_t steps[3];           /* completed steps per stage */
+    double seconds[3];           /* time of these steps */
     cli_linearize_side sides[2]; /* teacher, student */
     bo_agreement agreement;
     double *errors; /* one per layer, after the transfer; NULL: not known */
 } cli_linearize_job;
 
-/* Measures what the report states. */
+/* Measures the values of the report. */
 bo_status cli_linearize_measure(cli_linearize_job *job);
 void cli_linearize_print(const cli_linearize_job *job);
 void cli_linearize_json(const cli_linearize_job *job);

@@ -28,7 +28,7 @@ static const cli_option data_rows[] = {
     TEXT("separator", "WORD", cli_linearize_options, separator, "for text files: text that ends a document",
          .default_text = "one document per file"),
     COUNT("teacher-text", "N", cli_linearize_options, teacher_text,
-          "let the model write N tokens of training text first, in addition to --data or in its place", .low = 1,
+          "let the model write N tokens of training text first, in addition to --data or instead of it", .low = 1,
           .default_text = "none"),
     REAL("temperature", "T", cli_linearize_options, temperature, "for --teacher-text: temperature of sampling",
          .low = 0.01, .high = 100, .initial = "1"),
@@ -42,11 +42,10 @@ static const cli_option attention_rows[] = {
               .initial = "hybrid"),
     COUNT("features", "D", cli_linearize_options, features, "number of features per head", .low = 1, .high = 1 << 20,
           .default_text = "256; hedgehog and t2r: by the width of a head"),
-    COUNT(
-        "window", "W", cli_linearize_options, window,
-        "softmax attention to the latest W tokens, and the new attention to earlier ones: dark, favor, hedgehog, t2r, "
-        "hybrid; softmax: nothing before the window",
-        .low = 1, .high = 1 << 24, .default_text = "none; hybrid: 64"),
+    COUNT("window", "W", cli_linearize_options, window,
+          "softmax attention to the latest W tokens, and the new attention to earlier tokens: dark, favor, hedgehog, "
+          "t2r, hybrid; softmax: nothing before the window",
+          .low = 1, .high = 1 << 24, .default_text = "none; hybrid: 64"),
     CHOICE("gate", "KIND", cli_linearize_options, gate, BO_ENUM_GATE, "gate of the state",
            .default_text = "decay for attention with features"),
     REAL("gate-bias", "B", cli_linearize_options, gate_bias, "gates start at sigmoid(B)", .low = 0.1, .high = 30,
@@ -55,7 +54,7 @@ static const cli_option attention_rows[] = {
          "layers that keep their attention, numbers from 0, ranges and blocks such as 0,5-7,block-1; none: no layer",
          .default_text = "layers that have a window"),
     COUNT("calibrate-tokens", "N", cli_linearize_options, calibrate_tokens,
-          "tokens on which initial parameters are chosen", .low = 1, .default_text = "4096"),
+          "tokens for the choice of initial parameters", .low = 1, .default_text = "4096"),
     END_OF_OPTIONS,
 };
 
@@ -98,13 +97,13 @@ static const cli_option result_rows[] = {
     SECTION("Results"),
     DEVICE(cli_linearize_options),
     PRECISION(cli_linearize_options, .traits = 0),
-    TEXT("out", "DIR", cli_linearize_options, out, "directory of the result: the model and the runs that made it"),
-    FLAG("resume", cli_linearize_options, resume, "continue in --out with the options it was started with"),
+    TEXT("out", "DIR", cli_linearize_options, out, "output directory for the model and its training runs"),
+    FLAG("resume", cli_linearize_options, resume, "continue the run in --out with its original options"),
     FLAG("merge", cli_linearize_options, merge,
          "keep only the merged weights; otherwise the directory adapter holds the adapters and the weights without "
          "them"),
     COUNT("eval-tokens", "N", cli_linearize_options, eval_tokens, "maximum held-out tokens per evaluation", .low = 2,
-          .default_text = "16384; in the report all"),
+          .default_text = "16384; all in the report"),
     FLAG("no-timing", cli_linearize_options, no_timing, "do not measure the speed of decoding"),
     END_OF_OPTIONS,
 };
@@ -112,11 +111,10 @@ static const cli_option result_rows[] = {
 const cli_usage cli_linearize_usage = {
     .command = "linearize",
     .synopsis = "DIR --data FILE... --out DIR [options]   or   --resume --out DIR",
-    .about =
-        "Turns a language model with softmax attention into one that decodes from a state of fixed size. It chooses "
-        "initial parameters of the new attention from text, trains them layer by layer to do what softmax attention "
-        "did, then trains adapters so that the model predicts what the original one predicted. The report compares "
-        "both. A run that was stopped continues with --resume.",
+    .about = "Turns a language model with softmax attention into one that decodes from a state of fixed size. It "
+             "chooses initial parameters of the new attention from text, trains them layer by layer to imitate softmax "
+             "attention, and then trains adapters so that the model imitates the predictions of the original model. "
+             "The report compares both models. A run that was stopped continues with --resume.",
     .examples =
         "  bochner linearize stories15M --data stories.txt --separator '<|endoftext|>' --out linear\n"
         "  bochner linearize stories15M --data stories.txt --out gated --attention dark --gate decay\n"
@@ -136,7 +134,7 @@ static void begin(cli_linearize_args *args)
     cli_set_initial(&cli_linearize_usage, &args->options);
 }
 
-/* Parses one source over the earlier ones. Data files replace all earlier ones. */
+/* Parses one source over the earlier sources. Data files replace all earlier data files. */
 static cli_parsed parse(int argc, char **argv, cli_linearize_args *args)
 {
     cli_linearize_options *o = &args->options;
@@ -170,7 +168,7 @@ static cli_parsed parse_saved(cli_linearize_args *args, const char *directory)
     if (access(path, F_OK) != 0) return CLI_PARSED;
     cli_parsed parsed = cli_config_read("linearize", path, &args->stored_count, &args->stored);
     if (parsed == CLI_PARSED) parsed = parse(args->stored_count, args->stored, args);
-    CLI_SET_GIVEN(&args->options, precision, true); /* also on another device */
+    CLI_SET_GIVEN(&args->options, precision, true); /* keeps the precision on another device */
     return parsed == CLI_PARSE_ERROR ? CLI_UNREADABLE : parsed;
 }
 
@@ -193,7 +191,7 @@ void cli_linearize_args_free(cli_linearize_args *args)
 
 /* ---- linearize.json ---------------------------------------------------------------------------------------------- */
 
-/* Replaces a path by its absolute form, so that a run can be resumed from any directory; to be freed. */
+/* Makes a path absolute, so that a run can be resumed from any directory; freed by the caller. */
 static void make_absolute(const char **path, char **names, size_t *count)
 {
     char *whole = *path ? realpath(*path, NULL) : NULL;

@@ -10,13 +10,13 @@ typedef struct cli_blocks {
     size_t count;
 } cli_blocks;
 
-/* The list of blocks of the layers, or the one block of all of them. */
+/* The list of blocks of the layers, or the single block of all layers. */
 static inline cli_blocks cli_blocks_of(const bo_model_desc *d)
 {
     return d->blocks ? (cli_blocks){d->blocks, d->block_count} : (cli_blocks){&d->block, 1};
 }
 
-/* Those of an encoder that differs from the decoder; otherwise none. */
+/* The blocks of an encoder that differs from the decoder; otherwise an empty list. */
 static inline cli_blocks cli_encoder_blocks_of(const bo_model_desc *d)
 {
     return d->encoder_blocks ? (cli_blocks){d->encoder_blocks, d->encoder_block_count}

@@ -2,8 +2,8 @@
 #include "mixer_text.h"
 #include <stdlib.h>
 
-/* Returns the attention of a layer in which every token attends to all earlier ones with weights of its own; NULL: no
- * layer has it. */
+/* Returns the attention of a layer in which every token attends to all earlier tokens with its own weights; NULL: no
+ * such layer. */
 static const bo_attention_desc *keeps_all_keys(const cli_layer_kind *kinds, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -11,8 +11,8 @@ static const bo_attention_desc *keeps_all_keys(const cli_layer_kind *kinds, size
     return NULL;
 }
 
-/* True if two tokens can be further apart than in training: some layer has no window, or features see the tokens before
- * it. */
+/* True if distances between tokens can exceed those in training: some layer has no window, or has features for the
+ * tokens before it. */
 static bool rotates_further(const bo_model_desc *d, const cli_layer_kind *kinds, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -29,7 +29,8 @@ bool cli_report_extrapolation(cli_session *session, const bo_model *model, uint6
     const bo_model_desc *d = bo_model_describe(model);
     const bo_positions positions = cli_positions_of(d);
     size_t count;
-    if (tokens <= d->context || positions == BO_POSITIONS_LEARNED) return false; /* these end with the context */
+    if (tokens <= d->context || positions == BO_POSITIONS_LEARNED)
+        return false; /* absolute positions end with the context */
     cli_layer_kind *kinds = cli_layer_kinds(model, &count);
     const bo_attention_desc *keys = keeps_all_keys(kinds, count);
     const bool sinusoidal = positions == BO_POSITIONS_SINUSOIDAL, further = rotates_further(d, kinds, count);

@@ -17,7 +17,7 @@ const char *cli_mixer_title(const bo_model_desc *d)
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* The gate, if the name of the attention does not imply it. */
+/* The gate, unless the name of the attention implies it. */
 static void add_gate(const bo_attention_desc *a, char out[48])
 {
     bo_attention_desc preset = {.kind = a->kind};
@@ -174,7 +174,7 @@ cli_layer_kind *cli_layer_kinds(const bo_model *model, size_t *count)
     return find_kinds(model, is_like, count);
 }
 
-/* Parts of a text that are joined as long as there is room. */
+/* Parts of a description, joined as long as they fit. */
 enum { PARTS = 4, MORE_BYTES = 40 };
 
 static void add_more(char *out, size_t used, const char *before, size_t more)
@@ -241,7 +241,7 @@ static size_t member(const bo_block *b, size_t offset)
     return value;
 }
 
-/* The smallest and the largest value of a member of the blocks with attention, or that of the first layer. */
+/* The range of a member over blocks with attention, or its value in the first layer. */
 static range find_range(const bo_model_desc *d, size_t offset)
 {
     const cli_blocks list = cli_blocks_of(d);

@@ -34,7 +34,7 @@ static const char *implementation(void)
     return text;
 }
 
-/* MPI counts are ints: large arrays are sent in pieces. */
+/* MPI counts are ints, so large arrays are sent in pieces. */
 enum { PIECE = 1 << 26 };
 
 static bool broadcast(void *bytes, size_t size)
@@ -73,7 +73,7 @@ struct cli_ranks_buffers {
     char *parts;
 };
 
-/* One block, released by free(). */
+/* One memory block, released by free(). */
 static struct cli_ranks_buffers *create_buffers(int size)
 {
     size_t ranks = (size_t)size, head = sizeof(struct cli_ranks_buffers) + (4 * ranks * sizeof(int) + 63) / 64 * 64;
@@ -100,7 +100,7 @@ static void cut(const cli_ranks *ranks, int count)
     }
 }
 
-/* Each rank receives all parts of its slice, adds them in rank order and sends the total to all. The order of the
+/* Each rank receives all parts of its slice, adds them in rank order and sends the total to all ranks. The order of
  * additions is fixed, and all ranks get the same bits; MPI_Allreduce guarantees neither. */
 static bool sum_slices(cli_ranks *ranks, MPI_Datatype type, size_t element, add_fn add, char *values, int count)
 {

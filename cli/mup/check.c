@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes that depend on the width grow at least like the square root of the width. Random parts shrink like one over
- * that root while learned parts stay constant; a size is the sum of both, so its slope lies between -1/2 and 0. */
+/* Sizes that depend on the width grow at least like the square root of the width. Random parts shrink like the inverse
+ * of that root, and learned parts stay constant; a size is the sum of both, so its slope lies between -1/2 and 0. */
 static const char *verdict(double slope)
 {
     return isnan(slope) ? "-" : slope > 0.25 ? "grows" : slope < -0.5 ? "shrinks" : "flat";

@@ -84,7 +84,7 @@ static int run(cli_mup_options *o)
     cli_train_options *train = &o->train_args.options;
     cli_session session;
     const bool transfer = strcmp(o->train_args.files.items[0], "transfer") == 0;
-    o->train_args.files.count = 0; /* they would be taken for data files */
+    o->train_args.files.count = 0; /* otherwise they would be read as data files */
     if (!cli_session_open(&session, "mup", &o->train_args.common, false)) return CLI_FAILED;
     cli_mup_job job = {.session = &session, .options = o};
     job.train = cli_train_job_of(&session, &o->train_args);
@@ -134,7 +134,7 @@ const cli_usage cli_mup_usage = {
                 "[--steps N]",
     .about = "Checks that learning rates transfer across widths. It trains models of several widths in the standard "
              "parametrization and in the maximal-update parametrization (or --unit-mup), with the first width as base. "
-             "check takes a few steps and reports how mean activations, norms of matrices and norms of their changes "
+             "check runs a few steps and reports how mean activations, norms of matrices and norms of their changes "
              "depend on the width. transfer trains each width at each learning rate and reports how the best rate "
              "depends on the width. Options of the model and of optimization are those of bochner train.",
     .examples =

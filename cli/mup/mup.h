@@ -25,7 +25,7 @@ typedef struct cli_mup_job {
 
 /* The descriptor of the model; `text`: opens the text and tokenizer of --data. */
 bool cli_mup_describe(cli_mup_job *job, bool text, bo_model_desc *out);
-/* The descriptor in the parametrization of a side, for bo_model_widen. */
+/* The descriptor in the parametrization of a panel (side), for bo_model_widen. */
 bo_model_desc cli_mup_side(const cli_mup_job *job, const bo_model_desc *desc, size_t side);
 int cli_mup_check(cli_mup_job *job);
 int cli_mup_transfer(cli_mup_job *job);

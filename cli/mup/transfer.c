@@ -18,7 +18,8 @@ static double *loss_at(const transfer *t, size_t side, size_t width, size_t rate
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-/* With Muon, the rate of AdamW is scaled along, in the proportion of their defaults. */
+/* With Muon, the learning rate of AdamW is scaled by the same factor, so that the ratio of the default rates is
+ * kept. */
 static void set_rate(bo_optimizer_desc *optimizer, double rate)
 {
     optimizer->rate = rate;
@@ -74,7 +75,7 @@ static bo_status run_width(transfer *t, const bo_model_desc *model, size_t side,
 
 /* ---- the best rate ----------------------------------------------------------------------------------------------- */
 
-/* The minimum of a parabola through the best point and its neighbors, over the logarithm of the rate. NAN: all
+/* The minimum of a parabola through the best point and its neighbors, over the logarithm of the rate. NAN: all runs
  * diverged. */
 static double best_rate(const transfer *t, size_t side, size_t width)
 {
@@ -107,7 +108,7 @@ static double loss_near(const transfer *t, size_t side, size_t width, double rat
     return loss[next - 1] + part * (loss[next] - loss[next - 1]);
 }
 
-/* The increase of the loss at the last width if the best rate of the first width is used. */
+/* The increase of the loss at the last width with the best rate of the first width. */
 static double cost(const transfer *t, size_t side)
 {
     const size_t last = t->widths - 1;

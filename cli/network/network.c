@@ -69,7 +69,7 @@ bo_split cli_network_part(const cli_network_data *o)
     return CLI_GIVEN(o, part) ? o->part : BO_SPLIT_ALL;
 }
 
-/* A network saved by a program may have no schema: then all columns are inputs, except the target if it is named. */
+/* A network saved through the API may have no schema: then all columns are inputs, except the target if it is named. */
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out)
 {
     const cli_network_data *o = source->data;
@@ -96,8 +96,8 @@ bool cli_network_examples(cli_session *session, const cli_network_source *source
     return status == BO_OK;
 }
 
-/* Reads the beginning of a file of a directory as text. False: there is none, or a pipe or device, which is not waited
- * for and which the loader refuses. */
+/* Reads the start of a file of a directory as text. False: no such file, or a pipe or device, which would block and
+ * which the loader refuses. */
 static bool read_head(const char *directory, const char *name, char out[4096])
 {
     char path[4096];
@@ -111,7 +111,7 @@ static bool read_head(const char *directory, const char *name, char out[4096])
     return true;
 }
 
-/* Whether the task of a configuration, which may be within a JSON text, is predict. */
+/* True if the task of a configuration, which may be embedded in JSON text, is predict. */
 static bool predicts(const char *config)
 {
     const char *at = strstr(config, "\"task");
@@ -120,7 +120,7 @@ static bool predicts(const char *config)
     return strncmp(at + strspn(at, " \t\r\n:\\\""), "predict", strlen("predict")) == 0;
 }
 
-/* Returns the header of a safetensors file, freed by the caller; NULL: it is another file. */
+/* Returns the header of a safetensors file, freed by the caller; NULL: another kind of file. */
 static char *read_header(const char *path)
 {
     enum { MAX_HEADER_BYTES = 100000000 };
@@ -136,7 +136,7 @@ static char *read_header(const char *path)
     return header;
 }
 
-/* A model as one file has its configuration in the metadata. */
+/* A model in one file has its configuration in the metadata. */
 static bool is_network_image(const char *path)
 {
     char *header = read_header(path);

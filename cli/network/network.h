@@ -1,4 +1,4 @@
-/* Networks on the command line: options of their data, and the commands that read a network directory. */
+/* Networks on the command line: options of their data, and commands that read a network directory. */
 #ifndef CLI_NETWORK_H
 #define CLI_NETWORK_H
 
@@ -18,7 +18,7 @@ bo_split cli_network_part(const cli_network_data *data); /* all rows if --part w
 int cli_network_data_check(const char *command,
                            const cli_network_data *data); /* checks that the options are consistent */
 
-/* The file, its options, and the network that it is for (NULL for a new network: then `needs` describes the data). */
+/* The file, its options, and the network (NULL for a new network: then `needs` describes the data). */
 typedef struct cli_network_source {
     const char *path, *labels; /* labels NULL: data->labels */
     const cli_network_data *data;
@@ -29,8 +29,8 @@ typedef struct cli_network_source {
 /* False after an error message. */
 bool cli_network_examples(cli_session *session, const cli_network_source *source, bo_examples **out);
 
-bool cli_is_network(const char *path); /* true if the directory, or the model as one file, holds a network */
-/* False after an error message that the directory holds a network, where a text model is expected. */
+bool cli_is_network(const char *path); /* true if the directory, or the file, contains a network */
+/* False after an error message: the directory contains a network, but a text model is expected. */
 bool cli_is_no_network(cli_session *session, const char *directory);
 
 typedef struct cli_network_use {

@@ -1,4 +1,4 @@
-/* bochner plan --fit and --law: laws of own runs. */
+/* bochner plan --fit and --law: scaling laws fitted to training runs. */
 #include "fit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -62,8 +62,8 @@ static bool fit(fit_job *job, const cli_arguments *arguments)
     for (size_t i = 0; i < job->fitted; i++) observations[i] = job->runs[i].observation;
     if (!base->threads && !job->options->loss_only)
         cli_warn(job->session,
-                 "%s: metrics.jsonl does not record the threads; the times of all runs must come from one "
-                 "host with the same number of threads",
+                 "%s: metrics.jsonl does not record the threads; all runs must be timed on one host with the same "
+                 "number of threads",
                  base->name);
     snprintf(path, sizeof path, "%s/train.json", base->name);
     const bo_plan_family family = {.config = base->config_text,
@@ -101,9 +101,11 @@ static void print_origins(const bo_plan_laws *laws)
 {
     const bo_plan_origin size = laws->loss[2].origin, data = laws->loss[4].origin;
     if (size == BO_PLAN_ORIGIN_ABSENT)
-        printf("The runs have one size: the floor includes the size term, and the law holds for this size only.\n");
+        printf("All runs have the same size: the floor includes the size term, and the law is valid for this size "
+               "only.\n");
     if (data == BO_PLAN_ORIGIN_ABSENT)
-        printf("The runs have one amount of data: the floor includes the data term, and the law holds for this amount "
+        printf("All runs have the same amount of data: the floor includes the data term, and the law is valid for this "
+               "amount "
                "only.\n");
     if (size == BO_PLAN_ORIGIN_STORED || data == BO_PLAN_ORIGIN_STORED)
         printf(
@@ -135,8 +137,8 @@ static cli_short_text number(double value, int digits)
 
 static void print_runs(const bo_plan_laws *laws)
 {
-    printf("\nErrors of predictions of each run from the others:\n  %-28s %10s %9s %8s %8s %10s %8s %8s\n", "run",
-           "parameters", "bytes", "loss", "error", "step, ms", "error", "beyond");
+    printf("\nPrediction errors of each run, from a fit to the other runs:\n  %-28s %10s %9s %8s %8s %10s %8s %8s\n",
+           "run", "parameters", "bytes", "loss", "error", "step, ms", "error", "beyond");
     for (size_t i = 0; i < laws->count; i++) {
         const bo_plan_observation *o = &laws->observations[i];
         const bo_plan_forecast *f = &laws->left_out[i];
@@ -154,7 +156,7 @@ static void print_laws(const bo_plan_laws *laws)
     print_origins(laws);
     printf("Deviation of single runs: %.2g%%\n", 100 * laws->loss_error);
     if (!isfinite(laws->step_error)) {
-        printf("\nTime law    none: there are no times of two or more runs\n");
+        printf("\nTime law    none: fewer than two runs have times\n");
     } else {
         printf("\nTime law    seconds per step = sum of costs; %s, %d thread%s, %s\n", f->isa ? f->isa : "unknown host",
                f->threads, f->threads == 1 ? "" : "s", bo_enum_name(BO_ENUM_OPTIMIZER_KIND, f->optimizer));
@@ -300,7 +302,7 @@ static void print_text(const fit_job *job)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A time law of another host, or of another number of threads, would give wrong times. */
+/* A time law of another host, or of another number of threads, would predict wrong times. */
 static bool is_measured_here(fit_job *job)
 {
     const bo_plan_family *f = &job->laws->family;

@@ -74,7 +74,7 @@ static int run(cli_plan_job *job)
     return CLI_DONE;
 }
 
-/* Options that fitted laws determine by the runs. */
+/* Options that fitted laws read from the runs. */
 static int plan_fitted(const cli_plan_options *o, const cli_common *common, const cli_arguments *runs)
 {
     if (o->fit && !runs->count) return cli_usage_error("plan", "--fit: no runs; give directories of bochner train");
@@ -139,14 +139,14 @@ static const cli_option rows[] = {
     TEXT("calibration", "FILE", cli_plan_options, calibration,
          "file with measurements of this host; read if it exists, otherwise written"),
     FLAG("quick", cli_plan_options, quick, "measure fewer and smaller models: takes seconds instead of a minute"),
-    SECTION("Laws of own runs"),
+    SECTION("Laws fitted to your runs"),
     FLAG("fit", cli_plan_options, fit,
-         "fit a loss law and a time law to the runs that are given as arguments, directories of bochner train"),
+         "fit a loss law and a time law to the runs in the arguments, directories of bochner train"),
     TEXT("law", "FILE", cli_plan_options, law, "with --fit, write the laws to this file; otherwise plan with its laws"),
     LIST("holdout", "RUN", cli_plan_options, holdout,
-         "with --fit, predict this run and compare; it is not used for the fit; may be given several times"),
+         "with --fit, exclude this run from the fit, predict it and compare; may be given several times"),
     FLAG("loss-only", cli_plan_options, loss_only,
-         "with --fit, do not use times, so that runs of several hosts can be fitted"),
+         "with --fit, ignore times, so that runs of several hosts can be fitted"),
     SECTION("Command"),
     TEXT("data", "FILE", cli_plan_options, data, "text in the printed command", .default_text = "text.txt"),
     TEXT("out", "DIR", cli_plan_options, out, "directory of the run in the printed command", .default_text = "model"),
@@ -158,12 +158,11 @@ const cli_usage cli_plan_usage = {
     .synopsis = "--minutes M | --tokens T | --params N [--context N] [--memory BYTES]\n"
                 "--fit RUN... [--law FILE] [--holdout RUN] [--minutes M]\n"
                 "--law FILE --minutes M",
-    .about =
-        "Chooses the model size for a training budget. It times a dozen small models on this host, fits the cost of "
-        "a layer, of a copied number and of an operation, and predicts steps, tokens, loss and memory for models "
-        "of many shapes. It prints the best model, some alternatives, and the command that trains it. Losses are "
-        "for English text with one token per byte. With --fit, the laws are fitted to own runs, with any attention, "
-        "mixer, MLP, tokenizer and text.",
+    .about = "Chooses the model size for a training budget. It times a dozen small models on this host, fits the cost "
+             "per layer, per copied number and per operation, and predicts steps, tokens, loss and memory for models "
+             "of many shapes. It prints the best model, some alternatives, and the training command. Losses are "
+             "for English text with one token per byte. With --fit, the laws are fitted to your runs, with any "
+             "attention, mixer, MLP, tokenizer and text.",
     .examples = "  bochner plan --minutes 10 --quick --calibration host.json\n"
                 "  bochner plan --params 1e6 --calibration host.json\n"
                 "  bochner plan --tokens 2e7 --memory 2G --calibration host.json --json\n"

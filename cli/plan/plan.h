@@ -22,7 +22,7 @@ typedef struct cli_plan_job {
     cli_session *session;
     const cli_plan_options *options;
     bo_plan_host *machine;
-    bool measured; /* now, not read from a file */
+    bool measured; /* measured now, not read from a file */
     bo_plan_losses *losses;
     bo_plan *plan;
 } cli_plan_job;

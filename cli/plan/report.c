@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the command that trains ------------------------------------------------------------------------------------- */
+/* ---- the training command ---------------------------------------------------------------------------------------- */
 
 static void print_command(FILE *out, const cli_plan_job *job)
 {

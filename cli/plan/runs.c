@@ -1,4 +1,4 @@
-/* Reads the directories of runs for bochner plan --fit, and checks that they belong to one law. */
+/* Reads the directories of runs for bochner plan --fit, and checks that they can share a law. */
 #include "fit.h"
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
-/* A run that was resumed may have repeated steps: the later lines are those of the weights that were kept. */
+/* A resumed run may have repeated steps: the later lines belong to the final weights. */
 static bool drop_repeated(cli_run_metrics *m)
 {
     size_t kept = 0;
@@ -27,12 +27,12 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool same_machine(const cli_run_point *a, const cli_run_point *b)
+static bool same_host(const cli_run_point *a, const cli_run_point *b)
 {
     return (a->threads == b->threads || (isnan(a->threads) && isnan(b->threads))) && strcmp(a->isa, b->isa) == 0;
 }
 
-/* The median of tokens per second over the reports with the threads of the last one, without the first quarter. */
+/* The median of tokens per second over the last three quarters of the reports with the final number of threads. */
 static double median_rate(const cli_run_metrics *m, bool *changed)
 {
     const cli_run_point *last = &m->points[m->count - 1];
@@ -40,7 +40,7 @@ static double median_rate(const cli_run_metrics *m, bool *changed)
     size_t count = 0;
     *changed = false;
     for (size_t i = 0; i < m->count; i++) {
-        const bool same = same_machine(&m->points[i], last);
+        const bool same = same_host(&m->points[i], last);
         *changed |= !same;
         if (same && i >= m->count / 4 && m->points[i].rate > 0 && isfinite(m->points[i].rate))
             rates[count++] = m->points[i].rate;
@@ -77,7 +77,7 @@ static bool read_metrics(cli_session *session, const char *directory, cli_run_me
     return false;
 }
 
-/* ---- what the runs share ----------------------------------------------------------------------------------------- */
+/* ---- shared properties of the runs ------------------------------------------------------------------------------- */
 
 static const char *option_word(const bo_json *options, const char *name, const char *fallback)
 {
@@ -127,7 +127,7 @@ static bool read_options(cli_session *session, cli_plan_run *run)
     return false;
 }
 
-/* Counts the step of the model, whose weights are read from the directory. */
+/* Counts the costs of a training step. The weights are read from the directory. */
 static bool count_step(cli_session *session, cli_plan_run *run)
 {
     bo_model *model = NULL;
@@ -149,8 +149,8 @@ static bool count_step(cli_session *session, cli_plan_run *run)
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-/* The held-out loss at the end, in nats per byte. Under a schedule that decays, losses before the end are not those of
- * a shorter run. */
+/* The final held-out loss, in nats per byte. Under a decaying schedule, earlier losses are not the final losses of
+ * shorter runs. */
 static double final_loss(cli_session *session, const cli_plan_run *run, const cli_run_point *last)
 {
     const bool constant = strcmp(option_word(run->options, "schedule", "cosine"), "constant") == 0;
@@ -175,7 +175,8 @@ static bool fill(cli_session *session, const cli_run_metrics *m, cli_plan_run *r
     bo_plan_observation *o = &run->observation;
     const double rate = median_rate(m, &changed);
     if (changed)
-        cli_warn(session, "%s: the number of threads or the instruction set changed; the time is that of the last part",
+        cli_warn(session,
+                 "%s: the number of threads or the instruction set changed; only the time of the last part is used",
                  run->name);
     run->threads = last->threads >= 1 && last->threads < 1e6 ? (int)last->threads : 0;
     snprintf(run->isa, sizeof run->isa, "%s", last->isa);
@@ -224,8 +225,8 @@ static bool differ(cli_session *session, const cli_plan_run *a, const cli_plan_r
                    const bo_json *x, const bo_json *y)
 {
     char *first = x ? bo_json_print(x) : NULL, *second = y ? bo_json_print(y) : NULL;
-    cli_fail(session, "%s and %s do not belong to one law: %s is %.80s and %.80s; fit them separately", a->name,
-             b->name, what, first ? first : "the default", second ? second : "the default");
+    cli_fail(session, "%s and %s cannot share a law: %s is %.80s and %.80s; fit them separately", a->name, b->name,
+             what, first ? first : "the default", second ? second : "the default");
     free(first);
     free(second);
     return false;
@@ -234,7 +235,7 @@ static bool differ(cli_session *session, const cli_plan_run *a, const cli_plan_r
 static bool same_model(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
 {
     if (bo_plan_compare(session->context, &a->model, &b->model) == BO_OK) return true;
-    cli_fail(session, "%s and %s do not belong to one law: %s; fit them separately", a->name, b->name,
+    cli_fail(session, "%s and %s cannot share a law: %s; fit them separately", a->name, b->name,
              bo_context_error(session->context));
     return false;
 }
@@ -251,7 +252,7 @@ static bool same_options(cli_session *session, const cli_plan_run *a, const cli_
     return true;
 }
 
-/* Fingerprints of token ids are comparable if the tokenizers are equal; otherwise the names of the files decide. Losses
+/* Fingerprints of token ids are comparable if the tokenizers are equal; otherwise the file names are compared. Losses
  * and amounts of data are per byte, so runs with different tokenizers can share a law. */
 static bool same_data(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
 {
@@ -262,7 +263,7 @@ static bool same_data(cli_session *session, const cli_plan_run *a, const cli_pla
         return same_options(session, a, b, names, CLI_COUNT_OF(names));
     if (strcmp(x->train_data, y->train_data) == 0 && strcmp(x->valid_data, y->valid_data) == 0) return true;
     cli_fail(session,
-             "%s and %s do not belong to one law: their %s data differ; losses on different text are not "
+             "%s and %s cannot share a law: their %s data differ; losses on different text are not "
              "comparable",
              a->name, b->name, strcmp(x->train_data, y->train_data) == 0 ? "validation" : "training");
     return false;
@@ -271,12 +272,11 @@ static bool same_data(cli_session *session, const cli_plan_run *a, const cli_pla
 static bool same_times(cli_session *session, const cli_plan_run *a, const cli_plan_run *b)
 {
     if (a->threads == b->threads && strcmp(a->isa, b->isa) == 0) return true;
-    cli_fail(
-        session,
-        "%s and %s do not share a time law: %d threads with %s and %d threads with %s (0: not recorded); give runs "
-        "of one host, or --loss-only",
-        a->name, b->name, a->threads, a->isa[0] ? a->isa : "unknown instructions", b->threads,
-        b->isa[0] ? b->isa : "unknown instructions");
+    cli_fail(session,
+             "%s and %s cannot share a time law: %d threads with %s and %d threads with %s (0: not recorded); give "
+             "runs of one host, or --loss-only",
+             a->name, b->name, a->threads, a->isa[0] ? a->isa : "unknown instructions", b->threads,
+             b->isa[0] ? b->isa : "unknown instructions");
     return false;
 }
 
@@ -289,8 +289,7 @@ bool cli_plan_run_matches(cli_session *session, const cli_plan_run *a, const cli
         !same_data(session, a, b))
         return false;
     if (a->observation.counts.tokens != b->observation.counts.tokens) {
-        cli_fail(session,
-                 "%s and %s do not belong to one law: %g and %g tokens per step; the law has no term for the batch",
+        cli_fail(session, "%s and %s cannot share a law: %g and %g tokens per step; the law has no term for the batch",
                  a->name, b->name, a->observation.counts.tokens, b->observation.counts.tokens);
         return false;
     }

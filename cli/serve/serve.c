@@ -23,7 +23,7 @@ typedef struct serve_options {
     bo_precision precision;
 } serve_options;
 
-/* Keys, one per line. */
+/* API keys, one per line. */
 typedef struct key_list {
     char *text;
     const char **items;
@@ -32,7 +32,7 @@ typedef struct key_list {
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* Removes blanks around a line. */
+/* Removes whitespace around a line. */
 static char *trim(char *line)
 {
     line += strspn(line, " \t\r");
@@ -85,7 +85,7 @@ static size_t default_cache(void)
     return memory.bytes / 4 < limit ? memory.bytes / 4 : limit;
 }
 
-/* If the address space is limited, threads share one heap: glibc would reserve 64 MiB for each. */
+/* If the address space is limited, threads share one heap: glibc would reserve 64 MiB per thread. */
 static void share_heap(void)
 {
 #ifdef M_ARENA_MAX
@@ -94,18 +94,18 @@ static void share_heap(void)
 #endif
 }
 
-/* What the server will use. */
+/* Reports the memory of the server. */
 static void report_memory(cli_session *session, const bo_model *model, const bo_slots_memory *m, size_t cache_bytes)
 {
     cli_note(session, "Memory      %s of weights, at most %s of cached states, at most %s of workspace",
              cli_bytes((double)bo_model_report(model)->bytes).s, cli_bytes((double)cache_bytes).s,
              cli_bytes((double)m->workspace).s);
     if (m->per_token)
-        cli_note(session, "Slots       %s texts at a time of at most %s tokens; a text takes %s per token, at most %s",
+        cli_note(session, "Slots       %s texts at a time of at most %s tokens; a text needs %s per token, at most %s",
                  cli_count(m->slots).s, cli_count(m->tokens).s, cli_bytes((double)m->per_token).s,
                  cli_bytes((double)m->largest).s);
     else
-        cli_note(session, "Slots       %s texts at a time; each takes %s", cli_count(m->slots).s,
+        cli_note(session, "Slots       %s texts at a time; each needs %s", cli_count(m->slots).s,
                  cli_bytes((double)m->largest).s);
     if (m->budget / m->largest < m->slots)
         cli_note(session, "            all texts share %s (%s); a request waits until its memory is free",
@@ -127,7 +127,7 @@ static void announce(cli_session *session, const bo_server *server, const bo_mod
         cli_note(session, "Cache       %s file%s of other models are in the cache directory and are not used",
                  cli_count(foreign).s, foreign == 1 ? "" : "s");
     if (unowned)
-        cli_note(session, "Cache       %s state%s to no key in use and cannot be reached", cli_count(unowned).s,
+        cli_note(session, "Cache       %s state%s to no current key and cannot be read", cli_count(unowned).s,
                  unowned == 1 ? " in the cache directory belongs" : "s in the cache directory belong");
     cli_json json = {.out = stdout, .line = true};
     cli_json_object(&json, NULL);
@@ -175,8 +175,8 @@ static int run(cli_session *session, const serve_options *o, const bo_model *mod
     bo_status status = bo_server_create(session->context, &desc, &server);
     if (status != BO_OK) return cli_fail_status(session, status);
     if (CLI_GIVEN(o, context)) cli_report_extrapolation(session, model, o->context);
-    cli_signals_saving();     /* requests are finished after a signal */
-    signal(SIGPIPE, SIG_IGN); /* the server outlives the reader of its log */
+    cli_signals_saving();     /* after a signal, running requests are finished */
+    signal(SIGPIPE, SIG_IGN); /* a closed log reader does not stop the server */
     announce(session, server, model, desc.cache_bytes);
     status = bo_server_run(session->context, server);
     bo_server_destroy(server);
@@ -218,42 +218,42 @@ static int serve(void *options, const cli_common *common, const cli_arguments *a
 
 static const cli_option rows[] = {
     SECTION("Address"),
-    TEXT("host", "ADDRESS", serve_options, host, "address to listen at; 0.0.0.0: all addresses of this machine",
+    TEXT("host", "ADDRESS", serve_options, host, "address to listen on; 0.0.0.0: all addresses of this host",
          .initial = "127.0.0.1"),
-    COUNT("port", "N", serve_options, port, "port; 0: chosen by the system", .high = 65535, .initial = "8080"),
+    COUNT("port", "N", serve_options, port, "TCP port; 0: chosen by the system", .high = 65535, .initial = "8080"),
     TEXT("api-key-file", "FILE", serve_options, key_file,
-         "file of keys, one per line; requests need one of them as Authorization: Bearer KEY"),
-    FLAG("no-key", serve_options, no_key, "allow an address that other machines can reach without keys"),
+         "file of API keys, one per line; requests must send one as Authorization: Bearer KEY"),
+    FLAG("no-key", serve_options, no_key, "serve without API keys on an address that other hosts can reach"),
     TEXT("allow-origin", "URL", serve_options, origin,
-         "another site whose pages may send requests (CORS), such as https://example.org; *: every site"),
+         "allowed origin of browser requests (CORS), such as https://example.org; *: all origins"),
     SECTION("Work"),
-    COUNT("slots", "N", serve_options, slots, "texts that are generated at a time", .low = 1, .high = 4096,
+    COUNT("slots", "N", serve_options, slots, "texts that are generated concurrently", .low = 1, .high = 4096,
           .default_text = "64, or fewer if the memory limit is low"),
-    COUNT("queue", "N", serve_options, queue, "texts that may wait for a slot; further requests are refused", .low = 1,
-          .high = 1 << 20, .initial = "2048"),
+    COUNT("queue", "N", serve_options, queue, "texts that may wait for a slot; additional requests are refused",
+          .low = 1, .high = 1 << 20, .initial = "2048"),
     COUNT("context", "N", serve_options, context,
-          "softmax attention: maximum tokens of a conversation, which determine the memory of a slot", .low = 1,
+          "softmax attention: maximum tokens per conversation, which determine the memory of a slot", .low = 1,
           .high = 1 << 30, .default_text = "the context of the model, at most " CLI_DIGITS(CLI_DEFAULT_MAX_CONTEXT)),
     SECTION("States"),
-    BYTES("cache-bytes", "B", serve_options, cache_bytes, "memory for states of prompts and of kept conversations",
+    BYTES("cache-bytes", "B", serve_options, cache_bytes, "memory for cached states of prompts and conversations",
           .default_text = "1G, but at most a quarter of the memory"),
-    TEXT("cache-dir", "DIR", serve_options, cache_directory, "directory for states, which survive a restart there"),
-    BYTES("disk-bytes", "B", serve_options, disk_bytes, "maximum size of the files in --cache-dir", .initial = "16G",
-          .low = 1),
+    TEXT("cache-dir", "DIR", serve_options, cache_directory, "directory for cached states, which survive a restart"),
+    BYTES("disk-bytes", "B", serve_options, disk_bytes, "maximum total size of the files in --cache-dir",
+          .initial = "16G", .low = 1),
     SECTION("Limits"),
-    BYTES("max-body", "B", serve_options, max_body, "maximum size of a request", .initial = "64M", .low = 1),
+    BYTES("max-body", "B", serve_options, max_body, "maximum size of a request body", .initial = "64M", .low = 1),
     COUNT("max-prompt", "N", serve_options, max_prompt, "maximum tokens of a prompt", .low = 1, .high = 1 << 30,
           .initial = "1048576"),
     COUNT("connections", "N", serve_options, connections, "maximum number of open connections", .low = 4,
           .high = 1 << 20, .initial = "1024"),
     COUNT("client-connections", "N", serve_options, client_connections,
-          "maximum number of open connections of one address; behind a proxy, all clients have its address", .low = 1,
-          .high = 1 << 20, .default_text = "half of --connections"),
-    REAL("timeout", "S", serve_options, timeout, "seconds after which a request ends", .low = 0.001, .high = 1e9,
+          "maximum number of open connections per client address; behind a proxy, all clients share its address",
+          .low = 1, .high = 1 << 20, .default_text = "half of --connections"),
+    REAL("timeout", "S", serve_options, timeout, "seconds after which a request is stopped", .low = 0.001, .high = 1e9,
          .initial = "600"),
     REAL("grace", "S", serve_options, grace,
-         "seconds to finish requests after SIGTERM; then their states are saved, and they end", .low = 0, .high = 1e9,
-         .initial = "30"),
+         "seconds to finish requests after SIGTERM; remaining requests are stopped, and their states are saved",
+         .low = 0, .high = 1e9, .initial = "30"),
     SECTION("Model"),
     DEVICE(serve_options),
     PRECISION(serve_options, .traits = 0),
@@ -266,12 +266,11 @@ static const cli_option rows[] = {
 const cli_usage cli_serve_usage = {
     .command = "serve",
     .synopsis = "DIR [options]",
-    .about =
-        "Serves a language model over HTTP, with the interface of OpenAI and a playground for browsers at the same "
-        "address. DIR is a directory written by bochner train, linearize or convert, or by Hugging Face. Requests are "
-        "generated together. States of prompts are cached, so that a repeated beginning is not read again; with "
-        "attention with features they have a fixed size. Standard output receives one line of JSON with the address, "
-        "then one per request.",
+    .about = "Serves a language model over HTTP, with an OpenAI-compatible API and a playground for browsers at the "
+             "same address. DIR is a directory written by bochner train, linearize or convert, or a Hugging Face model "
+             "directory. Requests are batched. States of prompts are cached, so that repeated prefixes are not read "
+             "again; with attention with features they have a fixed size. Standard output receives one line of JSON "
+             "with the address, then one line per request.",
     .examples = "  bochner serve model\n"
                 "  bochner serve model --port 9000 --cache-dir states --cache-bytes 4G\n"
                 "  bochner serve model --host 0.0.0.0 --api-key-file keys.txt\n"

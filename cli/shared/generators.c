@@ -1,4 +1,4 @@
-/* Generated lines. The number of threads does not matter, because line n has its own random numbers. */
+/* Generated lines. The output does not depend on the number of threads, because line n has its own random numbers. */
 #include "generators.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,17 +6,17 @@
 #include "../../src/text/buffer.h"
 #include "../../src/text/vocabulary.h"
 
-/* One line in progress. */
+/* A candidate line. */
 typedef struct bo_draft {
     bo_buffer text; /* label, tab, text, newline */
     bool kept;      /* false: rejected */
     size_t label, tokens;
 } bo_draft;
 
-/* The way in which lines of one kind are drawn. */
+/* The generator of one kind of lines. */
 typedef struct bo_drawing {
-    const char *name;        /* of its random number stream */
-    const char *requirement; /* for error messages: the property that lines must have */
+    const char *name;        /* name of its random number stream */
+    const char *requirement; /* for error messages: the requirement on lines */
     bool distinct;           /* duplicates are rejected */
     const void *desc;
     /* Fills in the draft, whose text is empty. `context` belongs to the worker. */
@@ -28,7 +28,7 @@ enum {
     MAX_REJECTED = 1 << 20, /* consecutive rejected drafts, after which generation fails */
 };
 
-/* The drafts of a round, drawn on the thread pool and examined in order. */
+/* The drafts of a round, drawn on the thread pool and accepted in order. */
 typedef struct bo_generating {
     const bo_drawing *drawing;
     uint64_t seed;
@@ -171,8 +171,8 @@ static bo_status generate(bo_context *context, const bo_drawing *drawing, uint64
     return status;
 }
 
-/* Fills the first `count` entries of `out`, which has space for `from`, with different numbers below `from`, in any
- * order. */
+/* Fills the first `count` entries of `out`, which has capacity for `from` entries, with distinct numbers below `from`,
+ * in any order. */
 static void draw_distinct(bo_rng *rng, size_t from, size_t count, uint16_t *out)
 {
     for (size_t i = 0; i < from; ++i) out[i] = (uint16_t)i;
@@ -246,7 +246,7 @@ static const struct {
 
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
 
-/* A tree that has become too long is not completed, because it will be rejected. */
+/* A tree that is too long is not completed, because it will be rejected. */
 static bo_status draw_value(bo_tree *tree, size_t depth, int *value)
 {
     *value = 0;
@@ -306,12 +306,12 @@ bo_status bo_generate_listops(bo_context *context, const bo_listops_desc *desc, 
 
 enum { MIN_LETTERS = 3, MAX_LETTERS = 7, MAX_WORDS = 5040 /* 7! */, MAX_TOPIC = 1024 };
 
-/* Words are permutations of the first `letters` letters, evenly spaced among all of them. They are the same for every
- * seed, so that one file can be used for training and another for testing. */
+/* Words are permutations of the first `letters` letters, evenly spaced among all permutations. They are the same for
+ * every seed, so that one file can be used for training and another for testing. */
 typedef struct bo_match {
     bo_match_desc desc;
     size_t letters, orders;  /* number of permutations: letters! */
-    size_t document, source; /* number of words of each */
+    size_t document, source; /* words of a source, and of a document */
 } bo_match;
 
 /* Buffers for one line. */
@@ -319,7 +319,7 @@ typedef struct bo_match_writer {
     bo_context *context;
     const bo_match *match;
     bo_rng *rng;
-    uint16_t *topic;  /* words numbered below desc.words; only the first desc.topic of them are used */
+    uint16_t *topic;  /* word numbers below desc.words; only the first desc.topic entries are used */
     uint16_t *source; /* words */
     uint16_t *document;
 } bo_match_writer;
@@ -486,7 +486,7 @@ bo_status bo_generate_match(bo_context *context, const bo_match_desc *desc, uint
 
 enum { MAX_KEYS = 26 * 26 * 26, ANY = 0 };
 
-/* A text is `length` tokens; a pair takes `pair` of them, and so does the question. */
+/* A text has `length` tokens. A pair and the question have `pair` tokens each. */
 typedef struct bo_recall {
     bo_recall_desc desc;
     size_t width; /* letters of a key */
@@ -525,7 +525,7 @@ static void place_pairs(const bo_recall_text *sample, size_t first, size_t count
     }
 }
 
-/* Places pair 0 so that its value is `distance` tokens before the last one; the others are placed uniformly in the
+/* Places pair 0 so that its value is `distance` tokens before the last token; other pairs are placed uniformly in the
  * remaining space. */
 static void place_around(const bo_recall_text *sample, size_t distance)
 {
@@ -627,7 +627,7 @@ static bo_status check_recall(bo_context *context, const bo_recall *recall)
                        desc->pairs, desc->keys, MAX_KEYS);
     if (desc->values < 2 || desc->values > values)
         return bo_fail(context, BO_INVALID, "%zu values: expected 2 to %zu", desc->values, values);
-    /* A pair at a given position may leave space for less than one pair on each side. */
+    /* A pair at a given position may leave less than the space of a pair on each side. */
     const size_t lost = desc->farthest == ANY || desc->pairs == 1 || pair == 1 ? 0 : 1;
     const size_t need = (desc->pairs + lost) * pair + pair;
     if (desc->length < need || desc->length > (size_t)1 << 30)

@@ -1,4 +1,4 @@
-/* The rate of matrix products on this host, measured. */
+/* Measures the rate of matrix products on this host. */
 #ifndef CLI_SHARED_RATES_H
 #define CLI_SHARED_RATES_H
 

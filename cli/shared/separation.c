@@ -40,7 +40,7 @@ static bo_status open_all(measuring *m)
     return m->halves && m->ids && m->stream && m->directions && m->values && m->singular ? BO_OK : BO_MEMORY;
 }
 
-/* Halves from random places of the text, or of random tokens; random unit directions. */
+/* Draws halves from random positions of the text, or of random tokens, and random unit directions. */
 static void draw(const measuring *m, const int32_t *ids, size_t count)
 {
     const size_t half = m->d.tokens / 2;
@@ -120,7 +120,7 @@ static double center(size_t n, double *x)
     return before > 0 ? variance(n * n, x) / before : 0;
 }
 
-/* Variance below this share is rounding: numbers are float32. */
+/* Variance below this share is rounding error of float32. */
 static const double NOISE = 1e-9;
 
 static bo_status rank_place(const measuring *m, size_t place, bo_separation *out)

@@ -1,11 +1,11 @@
-/* The separation rank of the blocks of a language model: how strongly the first and the second half of a sequence
- * interact in what the model computes up to a block.
+/* The separation rank of the blocks of a language model: how strongly the two halves of a sequence interact in the
+ * computation up to a block.
  *
  * sep(f) is the smallest R with f(A, B) = Σ_{r ≤ R} g_r(A) h_r(B), where A is the first half of the tokens, B the
  * second. It is measured on `settings` first halves combined with `settings` second halves: the residual stream of the
  * last token, in a random direction, is a matrix with one row per A and one column per B. Its rank is a lower bound of
- * sep(f). Rows and columns are centered, which removes what depends on one half only. For networks that are not
- * polynomial every matrix has full rank, so that the effective rank and the rank within 10% are reported.
+ * sep(f). Rows and columns are centered, which removes the dependence on one half only. For non-polynomial networks
+ * every matrix has full rank, so the effective rank and the rank within 10% are reported.
  *
  *     bo_separation *places;                                       // 1 + 2 layers
  *     bo_separation_measure(context, model, ids, count, NULL, &places); */
@@ -22,7 +22,7 @@ typedef struct bo_separation_desc {
     uint64_t seed;
 } bo_separation_desc;
 
-/* The residual stream at a place, means over the directions. */
+/* The residual stream at one place, averaged over the directions. */
 typedef struct bo_separation {
     double effective; /* exp(entropy of σ² / Σσ²); at most `settings` - 1; 0: the halves do not interact */
     double within;    /* the rank of the nearest matrix within 10% of the size of the matrix, in the mean square */

@@ -57,7 +57,7 @@ void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t
     else if (isfinite(accuracy->predicted_rms) && isfinite(accuracy->ratio))
         length += compare_draws(text + length, sizeof text - (size_t)length, accuracy, draw);
     if (share > 1 && accuracy->features_for_1pct > 0 && accuracy->features_for_1pct < 1e15 &&
-        accuracy->predicted_rms > 0) /* more features than can be counted are no advice */
+        accuracy->predicted_rms > 0) /* omitted if the number of features overflows */
         snprintf(text + length, sizeof text - (size_t)length,
                  " A relative error of 1%% needs about %s independent features.",
                  cli_count((size_t)ceil(accuracy->features_for_1pct)).s);

@@ -1,4 +1,4 @@
-/* The accuracy report of random features: how far they are from the kernel they approximate, in words and as JSON. */
+/* The accuracy report of random features, their error relative to the exact kernel, as text and as JSON. */
 #ifndef CLI_TABLES_ACCURACY_STATEMENT_H
 #define CLI_TABLES_ACCURACY_STATEMENT_H
 
@@ -6,7 +6,7 @@
 #include <bochner/features.h>
 
 void cli_statement_json(cli_json *json, const bo_features_accuracy *accuracy); /* "accuracy_statement": {…} */
-/* Prints two or three sentences, wrapped; lines after the first are indented. */
+/* Prints two or three wrapped sentences; lines after the first are indented. */
 void cli_statement_print(FILE *out, const bo_features_accuracy *accuracy, size_t features, bo_function function,
                          bo_draw draw, int indent);
 

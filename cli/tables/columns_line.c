@@ -5,7 +5,7 @@
 
 enum { LINE = 1024, NAMES_SHOWN = 4 };
 
-/* Text that is cut off at the end of its room. */
+/* Text that is truncated at its capacity. */
 typedef struct line {
     char text[LINE];
     size_t used;
@@ -44,7 +44,7 @@ static const char *use_phrase(bo_column_use use, size_t count)
     return bo_enum_name(BO_ENUM_COLUMN_USE, use);
 }
 
-/* The names of columns of one use in parentheses, with what is worth knowing of each. */
+/* The names of columns with the same use in parentheses, with details of each column. */
 static void add_names(line *to, const bo_schema *schema, bo_column_use use)
 {
     bo_schema_column_info column;

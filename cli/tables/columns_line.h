@@ -1,4 +1,4 @@
-/* What became of the columns of a table, as a line of a report and as JSON. */
+/* The use of the columns of a table, as a report line and as JSON. */
 #ifndef CLI_TABLES_COLUMNS_LINE_H
 #define CLI_TABLES_COLUMNS_LINE_H
 
@@ -7,7 +7,7 @@
 
 /* "Columns 8 numbers, 1 one-hot (5 inputs), 1 left out (id: row numbers)"; nothing if all columns are plain numbers. */
 void cli_columns_report(cli_session *session, const bo_schema *schema);
-/* Members "number_columns" and "columns": a list of those that are not plain numbers. */
+/* Members "number_columns" and "columns", a list of columns that are not plain numbers. */
 void cli_columns_json(cli_json *json, const bo_schema *schema);
 
 /* The number that is subtracted from an input (bo_schema_info.origins). */

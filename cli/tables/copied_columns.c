@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The column of a name, or of an index; -1: none. */
+/* The column with this name or index; -1: none. */
 static long long find(const bo_reader *reader, const char *word, size_t length)
 {
     const size_t columns = bo_reader_describe(reader)->columns;

@@ -1,10 +1,10 @@
-/* Columns of a table that predictions are written beside: predict --copy. */
+/* Input columns that are copied next to the predictions: predict --copy. */
 #ifndef CLI_TABLES_COPIED_COLUMNS_H
 #define CLI_TABLES_COPIED_COLUMNS_H
 
 #include "../common/predictions.h"
 
-/* A second reader of the table, in step with the predictions. {0}: no columns. */
+/* A second reader of the table, synchronous with the predictions. {0}: no columns. */
 typedef struct cli_copied {
     bo_reader *reader;
     size_t *columns, count;

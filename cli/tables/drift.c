@@ -140,13 +140,13 @@ static const cli_option rows[] = {
                  .default_text = "the median heuristic on rows of both tables"),
     SECTION("Data"),
     TEXT("drop", "COLS", cli_drift_options, drop, "columns to ignore, by name or index in A"),
-    FLAG("common", cli_drift_options, common, "compare the columns that both files have"),
+    FLAG("common", cli_drift_options, common, "compare only columns that both files have"),
     TEXT("categorical", "COLS", cli_drift_options, categorical,
-         "columns of numbers that are categories, by name or index in A; text columns always are"),
+         "number columns to treat as categories, by name or index in A; text columns are always categories"),
     CHOICE("format", "FORMAT", cli_drift_options, format, BO_ENUM_FORMAT, "format of the files", .initial = "auto"),
     SECTION("Output"),
-    COUNT("columns", "N", cli_drift_options, shown, "number of columns in the report, those that differ most first",
-          .initial = "20"),
+    COUNT("columns", "N", cli_drift_options, shown,
+          "number of columns in the report, in descending order of their difference", .initial = "20"),
     END_OF_OPTIONS,
 };
 

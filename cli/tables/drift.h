@@ -16,7 +16,7 @@ typedef struct cli_drift_options {
     bool common, exit_code;
 } cli_drift_options;
 
-/* The distinct texts of a column, found by a hash table. */
+/* The distinct texts of a column, in a hash table. */
 typedef struct cli_labels {
     struct cli_label {
         char *text;
@@ -31,20 +31,20 @@ typedef struct cli_labels {
 /* Sums over the numbers of one side. */
 typedef struct cli_drift_sums {
     size_t present, missing;
-    double mean, squares; /* of differences from the mean */
+    double mean, squares; /* of the deviations from the mean */
 } cli_drift_sums;
 
 typedef struct cli_drift_part {
     const char *name;    /* owned by the table */
-    size_t at[2];        /* column of each file */
-    bool category, date; /* neither: numbers */
-    int form;            /* of dates, the index of bo_text_meaning.date; their numbers are days since 1970-01-01 */
-    /* What the first pass saw: numbers; texts, those that are dates in each form, and those that may be numbers. */
+    size_t at[2];        /* column index in each file */
+    bool category, date; /* both false: numbers */
+    int form;            /* date format, an index of bo_text_meaning.date; dates are stored as days since 1970-01-01 */
+    /* Counts of the first pass: numbers; texts; dates in each format; texts that mean a missing value; infinities. */
     size_t numbers, texts, dates[3], missing_texts, infinite;
-    double wide; /* the last number beyond the range, or 0 */
+    double wide; /* the last out-of-range number, or 0 */
     int wide_side;
     cli_labels labels;
-    size_t categories; /* codes: the most frequent labels, then one for all others */
+    size_t categories; /* number of codes: the most frequent labels, then one code for all other labels */
     cli_drift_sums sums[2];
 } cli_drift_part;
 
@@ -57,18 +57,18 @@ typedef struct cli_drift_table {
     size_t rows[2];
     size_t columns;
     cli_drift_part *parts;
-    char *names;           /* of columns without a name */
-    size_t sample_rows[2]; /* rows of the samples */
+    char *names;           /* generated names of unnamed columns */
+    size_t sample_rows[2]; /* number of sampled rows */
     double *sample[2];     /* uniform samples of the rows of each side */
     uint64_t random;       /* state of the generator */
 } cli_drift_table;
 
-enum { CLI_DRIFT_CATEGORIES = 256 }; /* codes of a column at most */
+enum { CLI_DRIFT_CATEGORIES = 256 }; /* maximum codes per column */
 
 /* Opens both files and matches their columns. `open_paths` are the files or temporary copies of pipes. Each function
  * returns false after a message. */
 bool cli_drift_open(cli_drift_table *table, const char *const *open_paths);
-/* Finds the kinds of the columns, their categories, and samples of the rows. */
+/* Determines the kinds and categories of the columns, and samples rows. */
 bool cli_drift_scan(cli_drift_table *table);
 /* Calls `use` with the rows of one side in blocks. */
 typedef bo_status (*cli_drift_fn)(void *user, size_t rows, const double *x);
@@ -81,7 +81,7 @@ typedef struct cli_drift_result {
     const cli_drift_table *table;
     bo_drift_report report;
     bo_drift_column *columns;
-    size_t *order; /* columns, those that differ most first */
+    size_t *order; /* columns in descending order of their difference */
     bool differs;
     double seconds;
 } cli_drift_result;

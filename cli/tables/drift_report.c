@@ -51,7 +51,8 @@ static double missing_share(const cli_drift_result *result, size_t column, int s
     return (double)(side ? c->missing_b : c->missing_a) / (double)result->table->rows[side];
 }
 
-/* The categories whose shares differ most between A and B, and those that B alone has, most frequent first. */
+/* The category whose share differs most between A and B, and the categories that only one table has, most frequent
+ * first. */
 static double share(const cli_drift_table *table, const struct cli_label *label, int side)
 {
     return (double)label->count[side] / (double)table->rows[side];
@@ -69,7 +70,7 @@ static const struct cli_label *largest_change(const cli_drift_table *table, cons
     return best;
 }
 
-/* Counts the labels that only one side has; `names` receives the first few, most frequent first. */
+/* Counts labels that only one side has; `names` receives the most frequent ones. */
 static size_t only_in(const cli_labels *labels, int side, const struct cli_label **names, size_t capacity)
 {
     size_t count = 0, kept = 0;

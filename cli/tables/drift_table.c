@@ -1,4 +1,5 @@
-/* Reads the two tables of bochner drift: columns matched by name, kinds and categories found in both files together. */
+/* Reads the two tables of bochner drift: matches columns by name, and determines kinds and categories from both files
+ * together. */
 #include "drift.h"
 #include "../common/random.h"
 #include <float.h>
@@ -79,7 +80,7 @@ static bool open_readers(cli_drift_table *table, const char *const *paths)
     size_t columns = bo_reader_describe(table->readers[0])->columns;
     if (failed(table, bo_reader_open(context, &(bo_source){.path = paths[1]}, format, columns, &table->readers[1])))
         return false;
-    /* sparse text is as wide as its widest row */
+    /* the width of sparse text is that of its widest row */
     if (bo_reader_describe(table->readers[0])->format != BO_FORMAT_LIBSVM ||
         bo_reader_describe(table->readers[1])->columns == columns)
         return true;
@@ -89,7 +90,7 @@ static bool open_readers(cli_drift_table *table, const char *const *paths)
     return !failed(table, bo_reader_open(context, &(bo_source){.path = paths[0]}, format, columns, &table->readers[0]));
 }
 
-/* All columns of both files have names; of sparse text only the label has one. */
+/* True if all columns of both files have names; in sparse text only the label has a name. */
 static bool is_named(const cli_drift_table *table)
 {
     for (int side = 0; side < 2; side++)
@@ -105,7 +106,7 @@ static size_t find_column(const bo_reader *reader, const char *name)
     return SIZE_MAX;
 }
 
-/* Which columns of A and of B a list such as that of --drop names. */
+/* Selected columns of A and B, for example by --drop. */
 typedef struct column_marks {
     bool *of[2];
 } column_marks;
@@ -123,7 +124,7 @@ static void marks_free(column_marks *marks)
     for (int side = 0; side < 2; side++) free(marks->of[side]);
 }
 
-/* The column of A that a word names by its index, from the end if it is negative; SIZE_MAX: none. */
+/* The column of A with this index, from the end if it is negative; SIZE_MAX: none. */
 static size_t column_by_index(const bo_reader *a, const char *word)
 {
     const long long columns = (long long)bo_reader_describe(a)->columns;
@@ -133,7 +134,7 @@ static size_t column_by_index(const bo_reader *a, const char *word)
     return (size_t)(index < 0 ? index + columns : index);
 }
 
-/* Marks the columns of a word: those of this name, or else the one with this index in A and its partner in B. */
+/* Marks the columns with this name, or otherwise the column with this index in A and its partner in B. */
 static bool mark_word(const cli_drift_table *table, bool named, const char *word, column_marks *marks)
 {
     bool found = false;
@@ -185,7 +186,7 @@ static bool mark_list(const cli_drift_table *table, bool named, const char *opti
     return ok;
 }
 
-/* Reports the first column of one file that the other lacks; those of --drop are not missing. */
+/* Reports the first column that the other file lacks, ignoring columns of --drop. */
 static bool complete(cli_drift_table *table, int side, const column_marks *dropped)
 {
     const bo_reader *reader = table->readers[side], *other = table->readers[1 - side];
@@ -264,7 +265,7 @@ void cli_drift_close(cli_drift_table *table)
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-/* The label of a cell of a column of categories; NULL: a missing value. */
+/* The label of a cell in a category column; NULL: a missing value. */
 static const char *cell_text(double value, const char *text, char buffer[32])
 {
     if (text) return text;
@@ -285,7 +286,7 @@ static bool observe_label(cli_drift_table *table, cli_drift_part *part, int side
     return false;
 }
 
-/* A number beyond the range of float32, for which variances overflow; in a column of text it may be a code. */
+/* A number beyond the range of float32, for which variances overflow. In a text column it may be a code. */
 static void observe_wide(cli_drift_part *part, int side, double value)
 {
     part->wide = value;
@@ -304,7 +305,7 @@ static void observe_number(cli_drift_part *part, int side, double value)
     sums->squares += difference * (value - sums->mean);
 }
 
-/* Text in a column that had only numbers and dates so far. Labels of dates are read again if the column is one of
+/* Text in a column with only numbers and dates so far. The dates are read again as labels if the column turns out to be
  * text. */
 static bool observe_text(cli_drift_table *table, cli_drift_part *part, int side, const char *text, double value,
                          double *out)
@@ -333,7 +334,7 @@ static double date_of(const cli_drift_part *part, const char *text)
     return meaning.date[part->form] ? meaning.days[part->form] : NAN;
 }
 
-/* A number, or the index of a label, which becomes its code later. */
+/* A number, or the index of a label, which is replaced by its code later. */
 static bool observe(cli_drift_table *table, cli_drift_part *part, int side, double value, const char *text, double *out)
 {
     char buffer[32];
@@ -353,7 +354,7 @@ static bool observe(cli_drift_table *table, cli_drift_part *part, int side, doub
     return true;
 }
 
-/* Reservoir sampling (Vitter 1985, algorithm R): the place of this row in the sample, or SIZE_MAX. */
+/* Reservoir sampling (Vitter 1985, algorithm R): the position of this row in the sample, or SIZE_MAX. */
 static size_t sample_place(cli_drift_table *table, int side, size_t capacity)
 {
     const size_t row = table->rows[side];
@@ -413,7 +414,7 @@ static int by_count(const void *a, const void *b)
     return left != right ? (left < right ? 1 : -1) : strcmp(x->text, y->text);
 }
 
-/* Codes by frequency; all labels after the most frequent ones share the last code. */
+/* Assigns codes by frequency; rare labels share the last code. */
 static void assign_codes(cli_drift_table *table, cli_drift_part *part, size_t column)
 {
     cli_labels *labels = &part->labels;
@@ -432,8 +433,7 @@ static void assign_codes(cli_drift_table *table, cli_drift_part *part, size_t co
         }
 }
 
-/* The form in which most cells are dates, if no other form has as many and at most one cell of a hundred is none; -1:
- * none. */
+/* The date format that most cells have, if it is unique and at most 1% of the cells are not dates; -1: none. */
 static int find_form(const cli_drift_part *part)
 {
     int best = 0;
@@ -445,7 +445,7 @@ static int find_form(const cli_drift_part *part)
     return tie || part->dates[best] == 0 || invalid * 100 > cells ? -1 : best;
 }
 
-/* Decides what a column is. *again: its cells must be read once more. */
+/* Decides the kind of a column. *again: its cells must be read again. */
 static bool decide(cli_drift_table *table, cli_drift_part *part, bool *again)
 {
     if (part->category || part->date) return true;
@@ -485,7 +485,7 @@ double *cli_drift_pool(cli_drift_table *table, size_t *rows)
     const double all = (double)table->rows[0] + (double)table->rows[1];
     const size_t columns = table->columns;
     double *pool = cli_allocate((table->sample_rows[0] + table->sample_rows[1]) * columns, sizeof *pool, "a sample");
-    /* as many rows of each side as its share of all rows allows */
+    /* sample each side in proportion to its share of all rows */
     double scale = INFINITY;
     for (int side = 0; side < 2; side++)
         scale = fmin(scale, (double)table->sample_rows[side] * all / (double)table->rows[side]);

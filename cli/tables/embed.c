@@ -102,7 +102,7 @@ static bo_status add_block(embed_job *job, void *user, size_t rows, const float 
     return bo_fitting_add(job->session->context, user, &block);
 }
 
-/* γ and the scaling come from a sample; the sums of a second pass do not depend on the number of rows in memory. */
+/* γ and the scaling are estimated from a sample; a second pass accumulates sums in constant memory. */
 static bool fit_stream(embed_job *job)
 {
     bo_context *context = job->session->context;
@@ -193,7 +193,7 @@ static bool open_outputs(embed_job *job)
     return cli_predictions_open(&job->pre_images);
 }
 
-/* Writes the coordinates of a block. BO_IO: a message was printed already. */
+/* Writes the coordinates of a block. BO_IO: after a message. */
 static bo_status write_block(embed_job *job, void *stopped, size_t rows, const float *x)
 {
     bo_context *context = job->session->context;
@@ -276,7 +276,7 @@ static int run(embed_job *job)
     return CLI_DONE;
 }
 
-/* The first given option of a fit, which a loaded model does not take; NULL: none. */
+/* The first given option of a fit, which does not apply to a loaded model; NULL: none. */
 static const char *fit_option(const cli_embed_options *o)
 {
     return CLI_GIVEN(o, components)    ? "components"
@@ -402,19 +402,19 @@ static const cli_option rows[] = {
            .initial = "auto"),
     CHOICE("format", "FORMAT", cli_embed_options, format, BO_ENUM_FORMAT, "format of the files", .initial = "auto"),
     FLAG("stream", cli_embed_options, stream,
-         "read the files in blocks, in several passes; memory does not grow with the number of rows"),
-    COUNT("sample", "N", cli_embed_options, sample, "rows of a stream to choose gamma and the scaling from", .low = 2,
-          .initial = "10000"),
+         "read the files in blocks, in several passes; the memory does not depend on the number of rows"),
+    COUNT("sample", "N", cli_embed_options, sample, "rows of a stream for the choice of gamma and the scaling",
+          .low = 2, .initial = "10000"),
     SECTION("Output"),
     TEXT("out", "FILE", cli_embed_options, out, "file for the coordinates: .csv, .tsv or .npy",
          .default_text = "CSV on standard output"),
     FLAG("error", cli_embed_options, error,
          "add a column with the squared distance of each row to the subspace of the components, in feature space"),
     TEXT("reconstruct", "FILE", cli_embed_options, reconstruct,
-         "write the pre-images, the rows as the components describe them: .csv, .tsv or .npy"),
-    TEXT("save", "MODEL", cli_embed_options, save, "write the components to a model file, for --model"),
+         "write the pre-images, the rows reconstructed from the components: .csv, .tsv or .npy"),
+    TEXT("save", "MODEL", cli_embed_options, save, "write the components to a model file for --model"),
     TEXT("model", "MODEL", cli_embed_options, model,
-         "do not fit; compute the coordinates along the components of a model file that --save wrote"),
+         "do not fit; compute coordinates along the components of a model file written by --save"),
     END_OF_OPTIONS,
 };
 

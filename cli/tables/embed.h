@@ -23,8 +23,8 @@ typedef struct cli_embed_options {
 typedef struct cli_embed_result {
     const bo_embedding *embedding;
     const char *data;
-    size_t rows;          /* embedded */
-    double seconds;       /* to compute their coordinates */
+    size_t rows;          /* number of embedded rows */
+    double seconds;       /* time to compute the coordinates */
     double error, inside; /* sums over these rows of the squared distance to the subspace, and of |c|² */
 } cli_embed_result;
 

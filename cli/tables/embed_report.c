@@ -1,7 +1,8 @@
 /* The report of bochner embed. */
 #include "embed.h"
 
-/* The fraction of the squared features of the embedded rows, centered by the training rows, outside the components. */
+/* The fraction of the squared norm of the features outside the components, for the embedded rows centered by the
+ * training rows. */
 static double error_of_rows(const cli_embed_result *result)
 {
     const double all = result->error + result->inside;

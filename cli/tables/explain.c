@@ -1,5 +1,5 @@
-/* bochner explain: which columns matter to a model, how its predictions depend on them, and why a row has its
- * prediction. */
+/* bochner explain: importance of columns, dependence of predictions on columns, and attributions of single
+ * predictions. */
 #include "explain.h"
 #include "../common/output.h"
 #include "../common/paths.h"
@@ -17,15 +17,15 @@ static bool failed(cli_explain_job *job, bo_status status)
 /* ---- importance -------------------------------------------------------------------------------------------------- */
 
 enum {
-    PERMUTED = 50,            /* columns that are permuted at most */
+    PERMUTED = 50,            /* maximum number of permuted columns */
     DIRECTIONS = 5,           /* eigenvectors of the average gradient outer product */
-    WIDE = 2048,              /* inputs beyond which there are no directions */
-    CURVE_ROWS = 500,         /* rows of a curve at most */
-    WALK_ROWS = 100000,       /* predictions for contributions by default, fewer if they are slow: */
-    WALK_FEATURES = 400000000 /* features or kernel values of these predictions */
+    WIDE = 2048,              /* maximum inputs for directions */
+    CURVE_ROWS = 500,         /* maximum rows of a curve */
+    WALK_ROWS = 100000,       /* default maximum of predictions for contributions, */
+    WALK_FEATURES = 400000000 /* and of features or kernel values of these predictions */
 };
 
-/* Columns by a number, the largest first; NAN last. Stable. */
+/* Stable sort of columns in descending order; NAN last. */
 static void sort_columns(size_t *order, size_t count, const double *by)
 {
     for (size_t i = 0; i < count; i++) order[i] = i;
@@ -51,7 +51,7 @@ static bool measure_gradients(cli_explain_job *job)
                                              job->directions, job->shares, job->vectors));
 }
 
-/* Many columns: only those with the largest slopes are permuted. */
+/* If there are many columns, only those with the largest gradients are permuted. */
 static bool permute(cli_explain_job *job)
 {
     const size_t columns = job->columns;
@@ -114,7 +114,7 @@ static bool choose_curves(cli_explain_job *job)
     return true;
 }
 
-/* Categories in the order of their inputs, which is the reverse of that of one-hot rows. */
+/* Categories in the order of their inputs: the reverse of the order of one-hot rows. */
 static void reverse(size_t *values, size_t count)
 {
     for (size_t i = 0; i < count / 2; i++) {
@@ -154,7 +154,7 @@ static bool draw_curves(cli_explain_job *job)
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* The mean number of columns in which the row and a row of the sample differ; rows of the others are not predicted. */
+/* The mean number of columns in which the row and a row of the sample differ; only these columns need predictions. */
 static size_t different_columns(const cli_explain_job *job)
 {
     size_t count = 0;
@@ -337,20 +337,20 @@ static int explain(void *given, const cli_common *common, const cli_arguments *a
 static const cli_option rows[] = {
     SECTION("Explanations"),
     COUNT("row", "N", cli_explain_options, row, "also explain the prediction of row N of DATA; the first is row 0"),
-    TEXT("columns", "COLS", cli_explain_options, columns, "columns with a curve, by name",
+    TEXT("columns", "COLS", cli_explain_options, columns, "columns for curves, by name",
          .default_text = "the most important ones"),
-    COUNT("curves", "N", cli_explain_options, curves, "number of columns with a curve, the most important first",
-          .high = 1000, .initial = "6"),
+    COUNT("curves", "N", cli_explain_options, curves, "number of curves, for the most important columns", .high = 1000,
+          .initial = "6"),
     TEXT("target", "NAME", cli_explain_options, target,
          "class or target of curves and contributions; --json has all of them",
          .default_text =
              "the class that is predicted for the row; the second of two classes; the first class or target"),
     SECTION("Measurement"),
-    COUNT("rows", "N", cli_explain_options, rows, "number of rows of DATA to measure on, sampled at random", .low = 2,
-          .initial = "2000"),
+    COUNT("rows", "N", cli_explain_options, rows, "number of randomly sampled rows of DATA for the measurements",
+          .low = 2, .initial = "2000"),
     COUNT("repeats", "N", cli_explain_options, repeats, "number of permutations of each column", .low = 1,
           .high = 10000, .initial = "5"),
-    COUNT("points", "N", cli_explain_options, points, "values of a column on its curve at most", .low = 2, .high = 1000,
+    COUNT("points", "N", cli_explain_options, points, "maximum points of a curve", .low = 2, .high = 1000,
           .initial = "20"),
     COUNT("samples", "N", cli_explain_options, samples, "pairs of random orders of the columns, with --row", .low = 1,
           .high = 10000000, .default_text = "one per row of the sample, fewer for many columns"),
@@ -358,7 +358,7 @@ static const cli_option rows[] = {
     TEXT("labels", "FILE", cli_explain_options, labels, "separate file with the true values"),
     CHOICE("format", "FORMAT", cli_explain_options, format, BO_ENUM_FORMAT, "format of DATA", .initial = "auto"),
     SECTION("Output"),
-    TEXT("out", "FILE.html", cli_explain_options, out, "also write a page with pictures"),
+    TEXT("out", "FILE.html", cli_explain_options, out, "also write an HTML page with plots"),
     COUNT("top", "N", cli_explain_options, top, "number of columns in the tables of the report", .initial = "20"),
     END_OF_OPTIONS,
 };
@@ -366,12 +366,12 @@ static const cli_option rows[] = {
 const cli_usage cli_explain_usage = {
     .command = "explain",
     .synopsis = "MODEL DATA [options]",
-    .about =
-        "Explains a model of bochner fit on the rows of DATA: which columns matter (the increase of the error when a "
-        "column is permuted, and the slopes of the predictions), the directions in which predictions change, and "
-        "curves of the mean prediction over the values of a column. With --row, the prediction of one row becomes "
-        "a sum of contributions of its columns. Use rows that the model was not fitted on. If DATA does not have "
-        "the target, permutations measure changes of the predictions.",
+    .about = "Explains a model of bochner fit on the rows of DATA: the importance of columns (the increase of the "
+             "error when a column is permuted, and the slopes of the predictions), the directions in which "
+             "predictions change, and curves of the mean prediction over the values of a column. With --row, the "
+             "prediction of one row is decomposed into contributions of its columns. Use rows that the model was not "
+             "fitted to. If DATA does not have "
+             "the target, permutations measure changes of the predictions.",
     .examples = "  bochner explain price.model test.csv\n"
                 "  bochner explain price.model test.csv --row 17\n"
                 "  bochner explain price.model test.csv --columns rooms,town --out report.html\n",

@@ -1,4 +1,4 @@
-/* A model, a sample of a table and what was measured on it: the parts of bochner explain. */
+/* The state of bochner explain: a model, a sample of a table, and measurements. */
 #ifndef CLI_TABLES_EXPLAIN_H
 #define CLI_TABLES_EXPLAIN_H
 
@@ -22,10 +22,10 @@ typedef struct cli_explain_column {
     bool date;     /* its first inputs are the year and the day of the year */
 } cli_explain_column;
 
-/* The value of a column in a row, for people. */
+/* The value of a column in a row as text. */
 typedef struct cli_explain_value {
     char text[64];
-    double number; /* of a date: years; NAN: text only */
+    double number; /* dates: in years; NAN: text only */
     bool missing;
 } cli_explain_value;
 
@@ -48,7 +48,7 @@ typedef struct cli_explain_job {
     bo_table *table;
     bool has_target, has_row;
     size_t outputs;
-    size_t shown; /* the output that texts and pictures show */
+    size_t shown; /* the output in texts and plots */
     size_t columns;
     cli_explain_column *column;
     size_t *starts;
@@ -58,12 +58,12 @@ typedef struct cli_explain_job {
     size_t rows;
     float *x;
     double *y;  /* NULL without a target */
-    float *row; /* dim, the row that is explained; NULL: none */
+    float *row; /* dim numbers, the explained row; NULL: none */
     /* measured */
     double *gradients;
     bo_explain_errors errors;
     bo_column_importance *importance;
-    size_t permuted; /* columns that were permuted */
+    size_t permuted; /* number of permuted columns */
     size_t *order;   /* columns, the most important first */
     size_t directions;
     double *shares, *vectors;
@@ -79,20 +79,21 @@ bool cli_explain_open(cli_explain_job *job);
 /* Reads the sample and, with --row, the row. */
 bool cli_explain_read(cli_explain_job *job);
 void cli_explain_value_of(const cli_explain_job *job, size_t column, const float *row, cli_explain_value *out);
-/* The name of an output: a class or a target. `room` is for names that are numbers. */
+/* The name of an output, a class or a target. `buffer` stores generated names. */
 const char *cli_explain_output(const cli_explain_job *job, size_t output, cli_short_text *buffer);
 
-/* What permutations increase: "RMSE". */
+/* The metric of permutation importance: "RMSE". */
 const char *cli_explain_measure(const cli_explain_job *job);
-/* The unit of slopes, that of the scaled inputs: "standard deviation of the column". */
+/* The unit of the scaled inputs, for gradients: "standard deviation of the column". */
 const char *cli_explain_slope_unit(const cli_explain_job *job);
-/* A number to the precision of the largest number beside it, so that sums agree: five digits of `scale`. */
+/* Formats a number with the decimals of five digits of `scale`, the largest number of a sum, so that sums agree. */
 cli_short_text cli_explain_number(double value, double scale);
 double cli_explain_curve_scale(const cli_explain_job *job, const cli_explain_curve *curve);
 double cli_explain_row_scale(const cli_explain_job *job);
-/* Columns by their contributions to the shown output, the largest first; freed by the caller. */
+/* Columns in descending order of their contributions to the shown output; freed by the caller. */
 size_t *cli_explain_row_order(const cli_explain_job *job);
-/* The inputs of a direction with the largest coordinates, at least `least`; returns their number, `most` at most. */
+/* The inputs of a direction with the largest coordinates, at least `threshold`; returns their number, at most
+ * `capacity`. */
 size_t cli_explain_loadings(const cli_explain_job *job, size_t direction, size_t capacity, double threshold,
                             size_t *out);
 

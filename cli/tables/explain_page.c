@@ -21,13 +21,12 @@ static void write_importance(FILE *out, const cli_explain_job *job)
         fprintf(out, "The data does not have the target: %s when the values of the column are permuted among the rows",
                 job->report->classes ? "total variation distance of the probabilities"
                                      : "root mean square change of the predictions");
-    fprintf(
-        out,
-        ", mean and standard error of %zu permutations. A column can have no importance although it is informative, if "
-        "other columns have the same information.</p>\n",
-        job->options->repeats);
-    cli_bar *bars = cli_allocate(shown, sizeof *bars, "a picture");
-    cli_short_text *labels = cli_allocate(shown, sizeof *labels, "a picture");
+    fprintf(out,
+            ", mean and standard error of %zu permutations. An informative column can have no importance if other "
+            "columns have the same information.</p>\n",
+            job->options->repeats);
+    cli_bar *bars = cli_allocate(shown, sizeof *bars, "a plot");
+    cli_short_text *labels = cli_allocate(shown, sizeof *labels, "a plot");
     for (size_t i = 0; i < shown; i++) {
         const size_t c = job->order[i];
         const bo_column_importance *m = &job->importance[c];
@@ -48,11 +47,11 @@ static void write_gradients(FILE *out, const cli_explain_job *job)
 {
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
     fprintf(out,
-            "<h2>Slopes</h2>\n<p class=\"soft\">Root mean square slope of the %s by %s, from "
-            "the average gradient outer product.</p>\n",
+            "<h2>Slopes</h2>\n<p class=\"soft\">Root mean square slope of the %s by %s, from the average gradient "
+            "outer product.</p>\n",
             job->report->classes ? "class scores" : "predictions", cli_explain_slope_unit(job));
-    cli_bar *bars = cli_allocate(shown, sizeof *bars, "a picture");
-    cli_short_text *labels = cli_allocate(shown, sizeof *labels, "a picture");
+    cli_bar *bars = cli_allocate(shown, sizeof *bars, "a plot");
+    cli_short_text *labels = cli_allocate(shown, sizeof *labels, "a plot");
     for (size_t i = 0; i < shown; i++) {
         const size_t c = job->order[i];
         labels[i] = cli_quantity(job->gradients[c], 3);
@@ -67,7 +66,7 @@ static void write_gradients(FILE *out, const cli_explain_job *job)
 
 enum { LOADINGS = 12 };
 
-/* A cell per direction with the inputs whose loadings are at least 0.1. */
+/* One row per direction, with the inputs whose loadings are at least 0.1. */
 static void write_directions(FILE *out, const cli_explain_job *job)
 {
     const size_t dim = job->report->dim;
@@ -93,14 +92,14 @@ static void write_directions(FILE *out, const cli_explain_job *job)
 
 /* ---- curves ------------------------------------------------------------------------------------------------------ */
 
-enum { MAX_OTHER_CLASSES = 6 }; /* classes that are drawn beside the main one */
+enum { MAX_OTHER_CLASSES = 6 }; /* classes drawn in addition to the main class */
 
 static void write_numbers_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve,
                                 cli_bounds bounds)
 {
     const size_t outputs = job->outputs, t = job->shown;
     const double scale = cli_explain_curve_scale(job, curve);
-    double *x = cli_allocate(curve->points, sizeof *x, "a picture");
+    double *x = cli_allocate(curve->points, sizeof *x, "a plot");
     for (size_t k = 0; k < curve->points; k++) x[k] = curve->values[k].number;
     cli_line lines[MAX_OTHER_CLASSES] = {{curve->mean + t, curve->low + t, curve->high + t, outputs}};
     size_t count = 1;
@@ -119,7 +118,7 @@ static void write_numbers_curve(FILE *out, const cli_explain_job *job, const cli
 static void write_values_curve(FILE *out, const cli_explain_job *job, const cli_explain_curve *curve, cli_bounds bounds)
 {
     const size_t outputs = job->outputs, t = job->shown;
-    cli_range *ranges = cli_allocate(curve->points, sizeof *ranges, "a picture");
+    cli_range *ranges = cli_allocate(curve->points, sizeof *ranges, "a plot");
     for (size_t k = 0; k < curve->points; k++)
         ranges[k] = (cli_range){curve->values[k].text, curve->low[k * outputs + t], curve->mean[k * outputs + t],
                                 curve->high[k * outputs + t]};
@@ -134,7 +133,7 @@ static void write_shown(FILE *out, const cli_explain_job *job)
                      cli_explain_output(job, job->shown, &buffer), "");
 }
 
-/* All curves have the same scale, so that their effects can be compared. */
+/* All curves share a scale, so that effects are comparable. */
 static cli_bounds common_bounds(const cli_explain_job *job)
 {
     cli_bounds all = {INFINITY, -INFINITY};
@@ -181,7 +180,7 @@ static cli_short_text with_sign(double value, double scale)
     return word;
 }
 
-/* A waterfall from the mean prediction to that of the row. */
+/* A waterfall plot from the mean prediction to the prediction of the row. */
 static void write_row(FILE *out, const cli_explain_job *job)
 {
     const size_t outputs = job->outputs, t = job->shown;
@@ -194,9 +193,9 @@ static void write_row(FILE *out, const cli_explain_job *job)
         "columns, with standard errors.</p>\n",
         cli_count(job->samples).s);
     size_t *order = cli_explain_row_order(job), count = 0;
-    cli_bar *bars = cli_allocate(shown + 3, sizeof *bars, "a picture");
-    cli_short_text *labels = cli_allocate(shown + 3, sizeof *labels, "a picture");
-    char (*names)[160] = cli_allocate(shown + 1, sizeof *names, "a picture");
+    cli_bar *bars = cli_allocate(shown + 3, sizeof *bars, "a plot");
+    cli_short_text *labels = cli_allocate(shown + 3, sizeof *labels, "a plot");
+    char (*names)[160] = cli_allocate(shown + 1, sizeof *names, "a plot");
     const double scale = cli_explain_row_scale(job);
     double at = job->base[t];
     labels[0] = cli_explain_number(at, scale);

@@ -10,7 +10,7 @@ enum { NAME_WIDTH = 24, BAR = 12, LOADINGS = 6, JSON_LOADINGS = 20, VALUES = 6, 
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Prints a name in a column of this width; a longer one is cut. */
+/* Prints a name in a column of this width; longer names are truncated. */
 static void print_name(const char *text, int width)
 {
     char clean[256];

@@ -21,19 +21,19 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Whether an input is this part of its column, such as ": year". */
+/* True if an input is this part of its column, such as ": year". */
 static bool is_part(const cli_explain_job *job, size_t input, const char *part)
 {
     return input < job->report->dim && cli_ends_with(cli_input_name(job->schema, input), part);
 }
 
-/* An input that is 1 where the value is missing. */
+/* True for an input that indicates missing values by 1. */
 static bool is_indicator(const cli_explain_job *job, size_t input)
 {
     return is_part(job, input, ": missing");
 }
 
-/* The name of a column as in the names of its inputs. */
+/* The name of a column, from the names of its inputs. */
 static char *column_name(const cli_explain_job *job, size_t input, size_t index, const char *name)
 {
     char text[32];
@@ -45,7 +45,7 @@ static char *column_name(const cli_explain_job *job, size_t input, size_t index,
     return copy;
 }
 
-/* Groups the inputs by columns of the file. */
+/* Groups the inputs by column of the file. */
 static void find_columns(cli_explain_job *job)
 {
     const size_t dim = job->report->dim;
@@ -72,13 +72,13 @@ static void find_columns(cli_explain_job *job)
     }
 }
 
-/* The number in the file. */
+/* The original number in the file. */
 static double input_of(const cli_explain_job *job, size_t input, const float *row)
 {
     return (double)row[input] + cli_origin_of(job->schema, input);
 }
 
-/* Digits that distinguish values of an input: more than 4 if they differ little. */
+/* Digits that distinguish values of an input: more than 4 for similar values. */
 static int digits_of(const cli_explain_job *job, size_t input)
 {
     const double origin = fabs(cli_origin_of(job->schema, input));
@@ -105,7 +105,7 @@ static void describe_inputs(const cli_explain_job *job, const cli_explain_column
     if (c->category) snprintf(out->text, sizeof out->text, "(other)");
 }
 
-/* 2024-01-31 of a year and a day of the year. */
+/* 2024-01-31, from a year and a day of the year. */
 static void describe_date(const float *inputs, cli_explain_value *out)
 {
     static const int lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -130,8 +130,7 @@ void cli_explain_value_of(const cli_explain_job *job, size_t column, const float
         snprintf(out->text, sizeof out->text, "missing");
     } else if (c->number) {
         out->number = input_of(job, c->first, row);
-        const int digits =
-            digits_of(job, c->first); /* cli_quantity has none after the decimal point of a large number */
+        const int digits = digits_of(job, c->first); /* cli_quantity prints no decimals of large numbers */
         const bool fraction = fabs(out->number) >= 1 && digits > (int)floor(log10(fabs(out->number))) + 1;
         snprintf(out->text, sizeof out->text, "%s",
                  fraction ? cli_significant(out->number, digits).s : cli_quantity(out->number, digits).s);
@@ -167,7 +166,7 @@ static bool open_model(cli_explain_job *job)
     return true;
 }
 
-/* The output that --target names, or the default. Returns false after a message. */
+/* Sets the output to --target or to the default. Returns false after a message. */
 static bool find_shown(cli_explain_job *job)
 {
     const char *name = job->options->target;

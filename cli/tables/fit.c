@@ -49,7 +49,7 @@ static const char *solver_phrase(bo_solver solver)
     }
 }
 
-/* The target is a number of few values: says why it is a class. */
+/* Reports why a number target with few distinct values is treated as classes. */
 static bool is_class_of_numbers(const bo_schema *schema)
 {
     const size_t classes = bo_schema_describe(schema)->classes;
@@ -73,7 +73,8 @@ static void report_data(cli_fit_job *job, size_t rows)
         snprintf(task, sizeof task, "regression of %s", cli_target_name(schema, 0));
     char files[64] = "";
     if (job->source.files > 1) snprintf(files, sizeof files, " and %s more", cli_count(job->source.files - 1).s);
-    bool guessed = job->options->stream && job->options->holdout > 0; /* rows are assigned one by one */
+    bool guessed = job->options->stream &&
+                   job->options->holdout > 0; /* each row is assigned at random, so the number is approximate */
     cli_note(job->session, "Data        %s%s rows x %s column%s of %s%s: %s", guessed ? "about " : "",
              cli_count(rows).s, cli_count(bo_schema_describe(schema)->inputs).s,
              bo_schema_describe(schema)->inputs == 1 ? "" : "s", job->source.paths[0], files, task);
@@ -135,7 +136,7 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     }
     report_data(job, rows);
     if (job->options->balanced && classes == 0)
-        cli_warn(job->session, "--balanced is for classes; it is ignored, because the target is a number");
+        cli_warn(job->session, "--balanced is ignored, because it applies to classes and the target is a number");
     const char *chosen = plan->searches_gamma && plan->searches_lambda ? "gamma and lambda chosen by search"
                          : plan->searches_gamma                        ? "gamma chosen by search"
                          : plan->searches_lambda                       ? "lambda chosen by search"
@@ -182,7 +183,7 @@ static bool load_test(cli_fit_job *job)
     return false;
 }
 
-/* Refuses a number of features that would not fit into memory for any table, before the table is read. */
+/* Refuses, before the table is read, a number of features that exceeds the memory for any table. */
 static bool can_be_planned(cli_fit_job *job)
 {
     const bo_fit_shape unknown = {0};
@@ -258,7 +259,7 @@ static int evaluate(cli_fit_job *job)
     return status;
 }
 
-/* The model is written before the test, so that a failing test does not lose it. */
+/* The model is written before the test, so that it is not lost if the test fails. */
 static int run(cli_fit_job *job)
 {
     const cli_fit_options *options = job->options;
@@ -289,14 +290,14 @@ static int run(cli_fit_job *job)
     return status;
 }
 
-/* Sparse rows need a kernel of differences; leverage scores need dense rows. */
+/* Sparse rows need a kernel of x - y; leverage scores need dense rows. */
 static bool can_be_sparse(const cli_fit_options *o)
 {
     return (o->kernel <= BO_KERNEL_RATIONAL_QUADRATIC || o->kernel == CLI_KERNEL_AUTO) && o->metric <= BO_METRIC_NONE &&
            o->sampling != BO_SAMPLING_LEVERAGE;
 }
 
-/* With --kernel auto, unless an option belongs to random features or to one kernel. */
+/* The default --kernel auto, unless an option applies to random features or to one kernel only. */
 static bool chooses_kernel(const cli_fit_options *o)
 {
     return o->kernel == CLI_KERNEL_AUTO && !CLI_GIVEN(o, features) && !CLI_GIVEN(o, function) && !CLI_GIVEN(o, draw) &&
@@ -405,7 +406,7 @@ static int check(const cli_fit_options *o, const cli_arguments *files)
 {
     const char *network = CLI_UNUSED_NETWORK_OPTION(o);
     if (files->count == 0)
-        return cli_usage_error("fit", "expected a file to learn from, found none (example: bochner fit train.csv "
+        return cli_usage_error("fit", "expected a training file, found none (example: bochner fit train.csv "
                                       "--target price --out price.model)");
     const int result = check_folds(o);
     if (result != CLI_DONE) return result;
@@ -445,14 +446,15 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
     int status = check(options, files);
     if (status != CLI_DONE) return status;
     cli_session session;
-    const cli_compute compute = {.device = options->device, .precision_given = true}; /* has its own --gram-precision */
+    const cli_compute compute = {.device = options->device,
+                                 .precision_given = true}; /* has its own option --gram-precision */
     if (!cli_session_open_in(&session, "fit", common, true, compute)) return CLI_FAILED;
     if (CLI_GIVEN(options, features) && options->features == 0) {
         status = cli_fail(&session, "--features: expected at least 1, found 0");
         cli_session_close(&session);
         return status;
     }
-    if (session.ranks.size > 1) options->stream = true; /* ranks exchange sums over rows, as streaming computes them */
+    if (session.ranks.size > 1) options->stream = true; /* ranks exchange sums over rows, which streaming computes */
     cli_folds folds = {0};
     cli_fit_job job = {
         .session = &session, .options = options, .folds = options->folds ? &folds : NULL, .started = cli_now()};
@@ -501,13 +503,13 @@ static const cli_option rows[] = {
          "hold out this fraction of the rows, chosen at random by the seed, and test the model on them", .high = 0.95,
          .default_text = "none"),
     FLAG("stream", cli_fit_options, stream,
-         "read the files in blocks, in several passes; memory does not grow with the number of rows"),
-    COUNT("sample", "N", cli_fit_options, sample, "rows of a stream to choose gamma and the scaling from", .low = 2,
+         "read the files in blocks, in several passes; the memory does not depend on the number of rows"),
+    COUNT("sample", "N", cli_fit_options, sample, "rows of a stream for the choice of gamma and the scaling", .low = 2,
           .initial = "10000"),
     SECTION("Features"),
     CHOICE_OF("kernel", "K", cli_fit_options, kernel, kernel_name,
-              "kernel, the similarity of two rows; auto chooses it by the leave-one-out error, or takes rbf if options "
-              "of the features, gamma or length scales are set",
+              "kernel, the similarity of two rows; auto chooses it by the leave-one-out error, or is rbf if options of "
+              "the features, gamma or length scales are set",
               .without = CLI_FIT_KERNELS_WITHOUT, .initial = "auto"),
     CHOICE("metric", "M", cli_fit_options, metric, BO_ENUM_METRIC_CHOICE,
            "metric of the kernel: learn weights the columns and their combinations by the gradients of the fitted "
@@ -548,8 +550,8 @@ static const cli_option rows[] = {
          "auto this is the default up to 50,000 rows that fit into memory"),
     SECTION("Fit"),
     REAL("budget", "SECONDS", cli_fit_options, budget,
-         "time that the fit may take, approximately; the search is cut short, and large tables get fewer features",
-         .high = 1e7, .default_text = "no limit"),
+         "approximate time limit of the fit; the search is shortened, and large tables get fewer features", .high = 1e7,
+         .default_text = "no limit"),
     CHOICE("gram-precision", "P", cli_fit_options, precision, BO_ENUM_GRAM_PRECISION,
            "precision of the products in the Gram matrix (auto: the lowest whose rounding is negligible beside lambda)",
            .initial = "auto"),
@@ -580,23 +582,23 @@ static const cli_option rows[] = {
     DEVICE(cli_fit_options),
     SECTION("Judging"),
     COUNT("folds", "K", cli_fit_options, folds,
-          "cross-validation: divide the rows into K parts, test a model on each part that is fitted to the others, and "
-          "report the mean and the deviation of each figure",
+          "cross-validation: divide the rows into K parts, test a model on each part that is fitted to the other "
+          "parts, and report mean and deviation of each metric",
           .low = 2, .high = 1000, .default_text = "none"),
     TEXT("compare", "LIST", cli_fit_options, compare,
          "with --folds: compare all kernels, metrics, scalings or losses, or, separated by commas, their combinations; "
          "--out saves a model with the best"),
-    CHOICE("score", "FIGURE", cli_fit_options, score, BO_ENUM_SCORE, "figure of --compare and --learning-curve",
+    CHOICE("score", "METRIC", cli_fit_options, score, BO_ENUM_SCORE, "metric of --compare and --learning-curve",
            .without = 1u << BO_SCORE_COVERAGE, .default_text = "rmse, or log_loss for classes"),
     TEXT("learning-curve", "FILE", cli_fit_options, learning_curve,
          "with --folds: draw the score for growing numbers of training rows; .svg, .png or .pdf"),
     SECTION("Output"),
     TEXT("out", "MODEL", cli_fit_options, out, "model file to write"),
     TEXT("plot", "FILE", cli_fit_options, plot,
-         "write a picture of the test: .svg, .png or .pdf; with --folds of the test rows of all folds"),
+         "plot the test: .svg, .png or .pdf; with --folds the test rows of all folds"),
     CHOICE_OF("plot-kind", "KIND", cli_fit_options, plot_kind, cli_plot_kind_name,
-              "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
-              "confusion matrix",
+              "kind of plot: predicted against true values, residuals, ROC curves, reliability of probabilities, or "
+              "the confusion matrix",
               .default_text = "predictions, or confusion for classes"),
     END_OF_OPTIONS,
 };
@@ -607,8 +609,8 @@ const cli_usage cli_fit_usage = {
     .about =
         "Fits a kernel machine that predicts a column of a table. TRAIN is CSV, TSV, .npy, libsvm, IDX or "
         "whitespace-separated values, optionally gzip-compressed; several files are read as one. Text, dates and "
-        "missing values need no options. Nothing needs to be tuned: kernel, scaling, metric, gamma and lambda are "
-        "chosen by the leave-one-out error. The kernel is exact up to 50,000 rows, and approximated by random features "
+        "missing values need no options. No tuning is needed: kernel, scaling, metric, gamma and lambda are chosen by "
+        "the leave-one-out error. The kernel is exact up to 50,000 rows, and approximated by random features "
         "for more rows, for streams, or if --kernel or --features is set. Under mpirun, the rows are divided among the "
         "ranks.",
     .examples = "  bochner fit train.csv --target price --out price.model\n"

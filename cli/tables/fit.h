@@ -40,8 +40,8 @@ typedef struct cli_fit_job {
     bo_data *train;          /* in memory: training rows */
     bo_data *test;           /* in memory: held-out rows, or the test file */
     bo_schema *schema;       /* streaming: owned; otherwise NULL */
-    const bo_sparse *sample; /* streaming of sparse rows: the sample, while it is used */
-    size_t rows, read;       /* streaming: rows of all files; those that the last pass over the training rows read */
+    const bo_sparse *sample; /* streaming of sparse rows: the sample, while in use */
+    size_t rows, read;       /* streaming: rows of all files, and training rows read in the last pass */
     float *length_scales;
     bo_machine *machine;
     bo_metrics *metrics;     /* NULL: no test */
@@ -50,10 +50,10 @@ typedef struct cli_fit_job {
     double started;
 } cli_fit_job;
 
-/* False if the job ends with the cross-validation. */
+/* False if the job is a cross-validation only. */
 bool cli_fit_has_model(const cli_fit_job *job);
 const bo_schema *cli_fit_schema(const cli_fit_job *job);
-/* Reads --length-scales; the schema must be known. Like the functions below: false after an error was reported. */
+/* Reads --length-scales; the schema must be known. Returns false after a message, like the functions below. */
 bool cli_fit_length_scales(cli_fit_job *job);
 /* Computes and prints the plan for this number of training rows. */
 bool cli_fit_plan(cli_fit_job *job, size_t rows);
@@ -62,6 +62,6 @@ bool cli_fit_stream(cli_fit_job *job);
 bool cli_fit_stream_test(cli_fit_job *job); /* evaluates on the test file or the held-out rows */
 void cli_fit_print(const cli_fit_job *job);
 void cli_fit_json(const cli_fit_job *job);
-void cli_fit_suggest_next(const cli_fit_job *job); /* after everything else */
+void cli_fit_suggest_next(const cli_fit_job *job); /* the last output */
 
 #endif

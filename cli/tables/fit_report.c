@@ -76,7 +76,7 @@ static void print_saved(const cli_fit_job *job)
         printf("Model       %s\n", job->options->out);
 }
 
-/* With fewer than 50 test rows the difference may be chance. */
+/* With fewer than 50 test rows the difference may be random. */
 static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report)
 {
     if (report->classes || report->validation_rows == 0 || job->metrics->rows < 50) return;
@@ -84,9 +84,9 @@ static void warn_of_surprise(const cli_fit_job *job, const bo_fit_report *report
     bo_metrics_report(job->metrics, &test);
     if (test.rmse > 1.5 * report->validation_rmse)
         cli_warn(job->session,
-                 "the test RMSE %s is larger than the validation RMSE %s: the settings fit the training rows better "
-                 "than others, or some test rows are unlike them; --folds 5 measures the error more reliably, --metric "
-                 "none or a larger --lambda is safer",
+                 "the test RMSE %s is larger than the validation RMSE %s: the settings overfit the training rows, or "
+                 "some test rows differ from them; --folds 5 measures the error more reliably, --metric none or a "
+                 "larger --lambda is safer",
                  cli_quantity(test.rmse, 4).s, cli_quantity(report->validation_rmse, 4).s);
 }
 
@@ -120,7 +120,7 @@ void cli_fit_suggest_next(const cli_fit_job *job)
 {
     const bo_fit_report *report = bo_machine_report(job->machine);
     const char *more = report->classes ? " --proba" : report->has_std ? " --std" : "";
-    if (!job->options->out) return; /* the report names --out */
+    if (!job->options->out) return; /* the report contains --out */
     char *model = cli_shell_quoted(job->options->out);
     cli_suggest_next(job->session, "bochner predict %s new.csv%s", model, more);
     free(model);

@@ -12,7 +12,7 @@ static bool failed(cli_fit_job *job, bo_status status)
     return status != BO_OK;
 }
 
-/* Rank 0 reads the schema and sends it to the other ranks. */
+/* Rank 0 reads the schema and broadcasts it. */
 static bool share_schema(cli_fit_job *job)
 {
     cli_session *session = job->session;
@@ -60,8 +60,7 @@ static bool sample_sparse(cli_fit_job *job, sample *out)
     return true;
 }
 
-/* Rank 0 samples the rows that γ, the scaling and the grid of λ are chosen from, so that all ranks build the same
- * map. */
+/* Rank 0 samples the rows for the choice of γ, the scaling and the grid of λ, so that all ranks build the same map. */
 static bool share_sample(cli_fit_job *job, const size_t *counts, sample *out)
 {
     cli_session *session = job->session;
@@ -100,7 +99,7 @@ static bo_samples samples_of(const cli_fit_job *job, size_t rows, const float *x
                         .sparse = sparse};
 }
 
-/* Rows of a dense block: fewer if they are long. */
+/* Rows of a dense block: fewer if rows are long. */
 static size_t block_rows(size_t dim)
 {
     const size_t max_rows = BLOCK_NUMBERS / dim + 1;
@@ -134,15 +133,14 @@ static bo_status add_rows(cli_fit_job *job, bo_fitting *fitting, double expected
     return status;
 }
 
-/* Every pass must read the same rows; with several ranks each reads a part of them. */
+/* Every pass must read the same rows. With several ranks, each rank reads a part. */
 static bool check_unchanged(cli_fit_job *job, size_t rows)
 {
     if (job->session->ranks.size > 1 || rows == job->rows) return true;
-    cli_fail(
-        job->session,
-        "%s%s changed while the fit read the rows: expected %zu rows as before, found %zu; fit again when no program "
-        "writes to the data",
-        job->source.paths[0], job->source.files > 1 ? " or another file" : "", job->rows, rows);
+    cli_fail(job->session,
+             "%s%s changed while the fit read the rows: expected %zu rows as before, found %zu; run the fit again when "
+             "no program writes to the data",
+             job->source.paths[0], job->source.files > 1 ? " or another file" : "", job->rows, rows);
     return false;
 }
 

@@ -93,10 +93,10 @@ typedef struct copying {
     FILE *out;
     size_t columns, rows;
     bool *target; /* of each column */
-    bool plain;   /* all inputs are numbers, and none is missing */
+    bool plain;   /* all inputs are numbers without missing values */
 } copying;
 
-/* A target that is missing: its text, if any, is the name of no class. */
+/* True for a missing target: its text, if any, is not a class label. */
 static bool is_missing(const bo_schema *schema, const bo_data_block *block, size_t at)
 {
     const char *text = block->text ? block->text[at] : NULL;
@@ -118,7 +118,7 @@ static void copy_cell(copying *c, const bo_data_block *block, size_t at, bool ta
     if (!target && (text || isnan(block->cells[at]))) c->plain = false;
 }
 
-/* Rows without a target are not rows of the table. */
+/* Rows without a target are excluded from the table. */
 static void copy_row(copying *c, const bo_data_block *block, size_t row)
 {
     for (size_t i = 0; i < c->columns; i++)
@@ -141,7 +141,7 @@ static void copy_header(copying *c, const bo_reader *reader)
     c->table->start[0] = (size_t)ftell(c->out);
 }
 
-/* Copies a file; false if its columns are not those of the first, or if reading fails. */
+/* Copies a file; false if its columns differ from the first file, or if reading fails. */
 static bool copy_file(copying *c, const bo_reader *first, bo_reader *reader)
 {
     bo_context *context = c->table->session->context;
@@ -194,8 +194,8 @@ static bool is_learned(const bo_schema *schema)
     return false;
 }
 
-/* The columns that the table leaves out are left out in every fold: row numbers, for example, are consecutive only in
- * the whole table. A list of indices. */
+/* The indices of the columns omitted from the table, which are omitted in every fold: row numbers, for example, are
+ * consecutive only in the whole table. */
 static char *left_out(const bo_schema *schema)
 {
     bo_schema_column_info column;
@@ -252,8 +252,8 @@ static char *text_of(const cli_fold_table *table, size_t fold, bool test, size_t
     return text;
 }
 
-/* Reads the rows in or outside a fold, with the schema of the training rows if it is not NULL. *same is false if they
- * are not the same rows, because a row was taken for a header. */
+/* Reads the rows in or outside a fold, with the schema of the training rows if it is not NULL. *same is false if the
+ * rows differ, because a row was parsed as a header. */
 static bool read_text(cli_fold_table *table, size_t fold, const bo_schema *schema, cli_rows *out, bool *same)
 {
     bo_data_desc desc = table->desc;
@@ -303,7 +303,7 @@ bool cli_fold_rows(cli_fold_table *table, size_t fold, cli_rows *train, cli_rows
     return true;
 }
 
-/* A class whose rows are all in one fold cannot be learned when that fold is tested. */
+/* A class with all rows in one fold is unknown to the model that is tested on that fold. */
 static bool spread_classes(cli_fold_table *table, const uint64_t *groups)
 {
     const bo_data *data = table->data;
@@ -324,8 +324,8 @@ static bool spread_classes(cli_fold_table *table, const uint64_t *groups)
     free(seen);
     if (alone && groups) {
         cli_fail(table->session,
-                 "--folds: all rows of class '%s' are in one fold, because they are in few groups; "
-                 "use more groups or fewer folds, or leave the class out",
+                 "--folds: all rows of class '%s' are in one fold, because they are in few groups; use more groups or "
+                 "fewer folds, or remove the class",
                  label);
         return false;
     }

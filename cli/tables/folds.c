@@ -53,12 +53,12 @@ bool cli_fold_test(cli_session *session, const bo_machine *machine, const bo_sam
     return status == BO_OK;
 }
 
-/* Adds the test rows to those of the other folds, for a picture of all. */
+/* Adds the test rows of a fold, for the plot of all folds. */
 static bool pool(cli_session *session, const bo_machine *machine, const bo_samples *test, cli_variant *variant)
 {
     if (!variant->all || !variant->all->desc.has_std || bo_machine_report(machine)->has_std)
         return cli_fold_test(session, machine, test, &variant->all);
-    cli_warn(session, "the machines of some folds have no standard deviations; the picture shows the other folds");
+    cli_warn(session, "the models of some folds have no standard deviations; the plot shows the other folds");
     return true;
 }
 
@@ -110,7 +110,7 @@ static bool run_folds(cli_fit_job *job, cli_folds *folds, cli_fold_table *table)
     return true;
 }
 
-/* The best first: by insertion, so that equal ones keep their order. */
+/* Stable insertion sort, best score first. */
 static void sort_variants(cli_folds *folds)
 {
     const bool larger = bo_score_larger_is_better(folds->score);
@@ -129,11 +129,11 @@ static void sort_variants(cli_folds *folds)
     }
 }
 
-/* The figures of numbers come before those of classes. */
+/* Metrics of numbers precede metrics of classes. */
 static bool score_suits(cli_fit_job *job, const cli_folds *folds)
 {
     if (!folds->classes == (folds->score < BO_SCORE_ACCURACY)) return true;
-    cli_fail(job->session, "--score: %s is a figure of %s, but the target is %s",
+    cli_fail(job->session, "--score: %s is a metric of %s, but the target is %s",
              bo_enum_name(BO_ENUM_SCORE, folds->score), folds->classes ? "numbers" : "classes",
              folds->classes ? "a class" : "a number");
     return false;
@@ -147,7 +147,7 @@ static bool check_score(cli_fit_job *job, const cli_folds *folds)
         return false;
     }
     if (isfinite(cli_variant_spread(folds, best, folds->score).mean)) return true;
-    cli_fail(job->session, "--score %s cannot be computed in every fold; use fewer folds or another figure",
+    cli_fail(job->session, "--score %s cannot be computed in every fold; use fewer folds or another metric",
              bo_enum_name(BO_ENUM_SCORE, folds->score));
     return false;
 }
@@ -165,7 +165,7 @@ bool cli_folds_run(cli_fit_job *job, cli_folds *out)
     cli_fold_table table;
     bool ok = cli_fold_table_open(&table, job, o->folds);
     const bool terse = job->session->terse;
-    job->session->terse = true; /* the notes of the library would be repeated in every fold */
+    job->session->terse = true; /* suppresses notes of the library, which every fold would repeat */
     if (ok) {
         cli_variants_create(out, o->compare, &job->desc);
         ok = run_folds(job, out, &table);

@@ -18,8 +18,8 @@ typedef struct cli_variant {
     char name[96]; /* "matern32", or "matern32, none" */
     bo_machine_desc desc;
     cli_fold_result *folds;
-    char refused[256]; /* why it cannot be fitted; empty: it was fitted in every fold */
-    bo_metrics *all;   /* over the test rows of all folds; NULL: not requested */
+    char refused[256]; /* the reason if fitting was refused; empty: fitted in every fold */
+    bo_metrics *all;   /* metrics over the test rows of all folds; NULL: not requested */
 } cli_variant;
 
 /* A point of a learning curve: the score on test and training rows, one value per fold. */
@@ -31,7 +31,7 @@ typedef struct cli_curve_point {
 enum { CLI_VARIANTS = 64, CLI_CURVE_SIZES = 6 };
 typedef struct cli_folds {
     size_t folds, rows, classes;
-    bool shared; /* encodings of columns are those of the whole table */
+    bool shared; /* folds share the column encodings of the whole table */
     bo_score score;
     const char *compared;  /* "kernel", or "kernel, scaling"; NULL: one variant */
     cli_variant *variants; /* best first, refused ones last */
@@ -47,7 +47,7 @@ typedef struct cli_spread {
     double mean, deviation, error;
 } cli_spread;
 cli_spread cli_spread_of(size_t count, const double *values);
-/* Of a figure over the folds; and of its difference from the other variant, fold by fold. */
+/* The spread of a metric over the folds, and of its paired difference from another variant. */
 cli_spread cli_variant_spread(const cli_folds *folds, const cli_variant *variant, bo_score metric);
 cli_spread cli_variant_difference(const cli_folds *folds, const cli_variant *variant, const cli_variant *other);
 
@@ -55,20 +55,19 @@ cli_spread cli_variant_difference(const cli_folds *folds, const cli_variant *var
 int cli_variants_check(const char *list);
 void cli_variants_create(cli_folds *folds, const char *list, const bo_machine_desc *base);
 
-/* Runs the cross-validation of a job whose training rows are loaded; the best variant becomes the description of the
- * machine. False after an error. */
+/* Runs the cross-validation of a job with loaded training rows; the best variant becomes the descriptor of the machine.
+ * False after an error. */
 bool cli_folds_run(cli_fit_job *job, cli_folds *out);
 void cli_folds_free(cli_folds *folds);
 
-/* Fits each fold on growing parts of its training rows. */
+/* Fits each fold to growing parts of its training rows. */
 bool cli_learning_curve(cli_fit_job *job, cli_folds *folds, cli_fold_table *table);
 int cli_learning_curve_plot(cli_session *session, const cli_folds *folds, const char *path);
 
 void cli_folds_print(const cli_folds *folds, FILE *out);
 void cli_folds_json(const cli_folds *folds, cli_json *json); /* "cross_validation": {…} */
 
-/* Fits a machine to rows. Without a machine in *machine, and without a message, if the settings do not suit the
- * rows. */
+/* Fits a machine to rows. *machine is NULL, without a message, if the settings do not suit the rows. */
 bool cli_fold_fit(cli_session *session, const bo_machine_desc *desc, const bo_samples *train, bo_machine **machine);
 /* Tests it on rows; *metrics is created if it is NULL. */
 bool cli_fold_test(cli_session *session, const bo_machine *machine, const bo_samples *test, bo_metrics **metrics);

@@ -4,7 +4,7 @@
 
 enum { CELL = 10 };
 
-/* True if the figure is known in every fold. */
+/* True if the metric is known in every fold. */
 static bool is_known(const cli_folds *folds, bo_score metric)
 {
     return isfinite(cli_variant_spread(folds, &folds->variants[0], metric).mean);
@@ -115,7 +115,7 @@ static void print_compared(const cli_folds *folds, FILE *out)
         print_cell(out, v ? cli_format_metric_error(folds->score, difference.error).s : "-");
         fprintf(out, "%10.1f\n", seconds);
     }
-    fputs("            The best of several settings looks better than it is; test it on other rows.\n", out);
+    fputs("            The score of the best of several settings is optimistic; test it on other rows.\n", out);
 }
 
 static void print_curve(const cli_folds *folds, FILE *out)
@@ -152,9 +152,9 @@ void cli_folds_print(const cli_folds *folds, FILE *out)
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void json_metrics(const cli_folds *folds, const cli_variant *variant, cli_json *json)
+static void json_metrics_as(const cli_folds *folds, const cli_variant *variant, const char *key, cli_json *json)
 {
-    cli_json_object(json, "figures");
+    cli_json_object(json, key);
     for (unsigned i = 0; i < CLI_METRICS; i++) {
         const cli_spread spread = cli_variant_spread(folds, variant, i);
         if (!isfinite(spread.mean)) continue;
@@ -165,6 +165,12 @@ static void json_metrics(const cli_folds *folds, const cli_variant *variant, cli
         cli_json_end(json);
     }
     cli_json_end(json);
+}
+
+static void json_metrics(const cli_folds *folds, const cli_variant *variant, cli_json *json)
+{
+    json_metrics_as(folds, variant, "metrics", json);
+    json_metrics_as(folds, variant, "figures", json); /* former key */
 }
 
 static void json_folds(const cli_folds *folds, const cli_variant *variant, cli_json *json)

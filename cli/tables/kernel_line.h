@@ -6,7 +6,7 @@
 #include "../common/json.h"
 
 void cli_kernel_print(FILE *out, const bo_fit_report *report);
-/* The parameters of kernels of networks; nothing for other kernels. */
+/* Adds the parameters of network kernels; nothing for other kernels. */
 void cli_kernel_json(cli_json *json, const bo_fit_report *report);
 
 #endif

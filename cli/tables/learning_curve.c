@@ -17,7 +17,7 @@ static bool measure(cli_fit_job *job, const cli_folds *folds, const bo_machine *
     return ok;
 }
 
-/* Fits to the first parts of the training rows. The values are NAN if these are too few to fit. */
+/* Fits to the first parts of the training rows. The values are NAN if there are too few rows to fit. */
 static bool fit_size(cli_fit_job *job, const cli_folds *folds, const bo_samples *train, const bo_samples *test,
                      double *test_value, double *train_value)
 {
@@ -30,7 +30,7 @@ static bool fit_size(cli_fit_job *job, const cli_folds *folds, const bo_samples 
     return ok;
 }
 
-/* Parts of equal size and equal shares of the classes; the first 1, 2, 4, … of them are the sizes. */
+/* Divides the rows into stratified parts of equal size; the curve uses the first 1, 2, 4, … parts. */
 static size_t *divide(cli_fit_job *job, const bo_samples *train, size_t parts)
 {
     size_t *part = cli_allocate(train->rows, sizeof *part, "learning curve");
@@ -79,7 +79,7 @@ bool cli_learning_curve(cli_fit_job *job, cli_folds *folds, cli_fold_table *tabl
     return true;
 }
 
-/* ---- the picture ------------------------------------------------------------------------------------------------- */
+/* ---- the plot ---------------------------------------------------------------------------------------------------- */
 
 static void curve(FILE *pipe, const char *name, const cli_folds *folds, bool test)
 {

@@ -47,8 +47,8 @@ typedef struct predict_job {
     bo_sparse sparse; /* the rows of a block, owned by the table */
     size_t block;     /* rows of a block */
     double *y, *mean, *std, *row;
-    double *low, *high;     /* of --interval, or of 95% */
-    double *low95, *high95; /* of 95%: low and high, or separate */
+    double *low, *high;     /* interval of --interval, or of 95% */
+    double *low95, *high95; /* 95% interval: same arrays as low and high, or separate ones */
     int *classes;
 } predict_job;
 
@@ -68,7 +68,7 @@ static const char *class_name(const void *user, size_t index, char buffer[CLI_NA
     return buffer;
 }
 
-/* Whether intervals are printed, and their level. */
+/* The level of the printed intervals; 0: none. */
 static bool has_interval(const predict_options *o)
 {
     return o->std || CLI_GIVEN(o, interval);
@@ -85,8 +85,8 @@ static size_t numbers_each(const predict_options *o)
     return 1 + (o->std ? 1 : 0) + (has_interval(o) ? 2 : 0);
 }
 
-/* For regression: per target the mean, with --std the standard deviation, and with --std or --interval the ends of the
- * interval, whose names have the level in percent. */
+/* For regression, columns per target: the mean, with --std the standard deviation, and with --std or --interval the
+ * ends of the interval, whose names contain the level in percent. */
 static const char *number_name(const void *user, size_t index, char buffer[CLI_NAME])
 {
     const predict_job *job = user;
@@ -166,7 +166,8 @@ static bo_inputs inputs_of(const predict_job *job, size_t rows)
     return (bo_inputs){.rows = rows, .x = job->x, .sparse = job->x ? NULL : &job->sparse};
 }
 
-/* Classes, or numbers with intervals of the requested level, and of 95% for the metrics if that is another one. */
+/* Predicts classes, or numbers with intervals of the requested level, and of 95% for the metrics if the levels
+ * differ. */
 static bo_status predict_block(predict_job *job, size_t rows)
 {
     bo_context *context = job->session->context;
@@ -244,7 +245,7 @@ static bool predict_all(predict_job *job)
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* Reports that the file is not a model, and what it is if that is known. Returns false. */
+/* Reports that the file is not a model, and its type if known. Returns false. */
 static bool no_model(predict_job *job)
 {
     char message[1024];
@@ -276,7 +277,7 @@ static bool open_model(predict_job *job)
                  job->options->std ? "std" : "interval", job->model_path,
                  job->report->classes
                      ? "it predicts classes (use --proba for probabilities)"
-                     : "it was fitted with solver cg, sgd or adam to too few rows to hold some of them back");
+                     : "it was fitted with solver cg, sgd or adam to too few rows for a held-out part");
         return false;
     }
     if (job->options->proba && !job->report->classes) {
@@ -365,7 +366,7 @@ static int run(predict_job *job)
     bool ok = predict_all(job) && (!job->has_target || job->rows > 0 ||
                                    cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
     if (!ok || !cli_predictions_end(&job->predictions)) return CLI_FAILED;
-    job->has_target = job->has_target && job->metrics->rows > 0; /* the column may be empty */
+    job->has_target = job->has_target && job->metrics->rows > 0; /* the target column may be empty */
     if (options->plot && !job->has_target)
         return cli_fail(job->session, "--plot: all targets of %s are missing", job->data_path);
     if (job->session->common.json)
@@ -387,13 +388,13 @@ static const char *table_option(const predict_options *o)
                                     : NULL;
 }
 
-/* The same for options of texts. */
+/* The same for options of text models. */
 static const char *text_option(const predict_options *o)
 {
     return o->labeled ? "labeled" : CLI_GIVEN(o, context) ? "context" : CLI_GIVEN(o, weights) ? "weights" : NULL;
 }
 
-/* The same for options of texts and networks. */
+/* The same for options of text models and networks. */
 static const char *compute_option(const predict_options *o)
 {
     return CLI_GIVEN(o, device) ? "device" : CLI_GIVEN(o, precision) ? "precision" : NULL;
@@ -443,7 +444,7 @@ static int predict_table(cli_session *session, const predict_options *o, const c
     return status;
 }
 
-/* The options are checked as far as that is possible without the model. */
+/* Checks the options that do not depend on the model. */
 static int check_options(const predict_options *o, const cli_network_use *use)
 {
     const int named = cli_predictions_check_name("predict", o->out);
@@ -461,7 +462,7 @@ static int check_options(const predict_options *o, const cli_network_use *use)
     return cli_network_use_check("predict", use, of_table ? of_table : o->plot ? "plot" : text_option(o));
 }
 
-/* Predicts with a model of the kind that the file or directory holds, which the options must suit. */
+/* Predicts with the kind of model in the file or directory, and checks the options for it. */
 static int predict_with(cli_session *session, const predict_options *o, const cli_network_use *use)
 {
     const char *of_text = text_option(o), *of_compute = compute_option(o);
@@ -504,14 +505,14 @@ static const cli_option rows[] = {
          .low = 0.001, .high = 0.9999, .default_text = "none; 0.95 with --std"),
     FLAG("proba", predict_options, proba, "for classification: print the probability of each class"),
     TEXT("copy", "COLS", predict_options, copy,
-         "copy these columns of DATA, by name or index, into the output before the predictions; one that has the name "
-         "of another column, such as that of a class, is named NAME_copied"),
+         "copy these columns of DATA, by name or index, to the output before the predictions; a column whose name is "
+         "already used, for example by a class, is renamed to NAME_copied"),
     TEXT("out", "FILE", predict_options, out, "output file: .csv, .tsv or .npy",
          .default_text = "CSV on standard output"),
-    TEXT("plot", "FILE", predict_options, plot, "draw the predictions and the true values: .svg, .png or .pdf"),
+    TEXT("plot", "FILE", predict_options, plot, "plot the predictions and the true values: .svg, .png or .pdf"),
     CHOICE_OF("plot-kind", "KIND", predict_options, plot_kind, cli_plot_kind_name,
-              "the picture: predicted against true values, residuals, ROC curves, reliability of probabilities, or the "
-              "confusion matrix",
+              "kind of plot: predicted against true values, residuals, ROC curves, reliability of probabilities, or "
+              "the confusion matrix",
               .default_text = "predictions, or confusion for classes"),
     SECTION("Data"),
     TEXT("labels", "FILE", predict_options, labels, "separate file with the true values"),

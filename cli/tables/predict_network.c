@@ -61,7 +61,7 @@ static bool write_rows(const predict_job *job, cli_predictions *table)
     return written && cli_predictions_end(table);
 }
 
-/* Writes classes, with --proba also probabilities, or all outputs. */
+/* Writes classes (with --proba also probabilities), or all outputs. */
 static bool write_all(const predict_job *job)
 {
     const size_t classes = job->info->classes;

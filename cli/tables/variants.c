@@ -1,4 +1,4 @@
-/* The settings that fit --compare compares: all combinations of the values of some dimensions. */
+/* The variants of fit --compare: all combinations of the values of some dimensions. */
 #include "folds.h"
 #include "maps.h"
 #include <string.h>
@@ -24,16 +24,16 @@ static void set_loss(bo_machine_desc *desc, unsigned value)
     desc->loss = (bo_loss)value;
 }
 
-/* Kernels of differences and of networks; the others are for attention, or need inputs of a fixed length. */
+/* Kernels of x - y and network kernels; other kernels are for attention, or need inputs of a fixed length. */
 #define KERNELS_WITHOUT                                                                                                \
     (CLI_KERNELS_WITHOUT | 1u << BO_KERNEL_SOFTMAX | 1u << BO_KERNEL_POLYNOMIAL | 1u << BO_KERNEL_TAYLOR |             \
      1u << BO_KERNEL_ELU | 1u << BO_KERNEL_NNGP)
 
-/* Something that can be compared: one line, and the function that sets it. */
+/* A dimension of the comparison, and the function that sets a value. */
 typedef struct dimension {
-    const char *word, *name; /* in --compare, of one value */
+    const char *word, *name; /* name in --compare, and of one value */
     bo_enum values;
-    unsigned without; /* values that are left out, as a mask */
+    unsigned without; /* mask of excluded values */
     void (*set)(bo_machine_desc *desc, unsigned value);
 } dimension;
 
@@ -44,7 +44,7 @@ static const dimension dimensions[] = {
     {"losses", "loss", BO_ENUM_LOSS, 1u << BO_LOSS_AUTO, set_loss},
 };
 
-/* The dimension of the first word of a list, and the rest of the list in *list. NULL: the word is unknown. */
+/* Parses the first name of a list to its dimension, and moves *list to the rest. NULL: unknown name. */
 static const dimension *next(const char **list)
 {
     const size_t length = strcspn(*list, ",");
@@ -86,7 +86,7 @@ int cli_variants_check(const char *list)
     return cli_usage_error("fit", "--compare: expected at most %d combinations, found %zu", CLI_VARIANTS, count);
 }
 
-/* Replaces each variant by one per value. */
+/* Replaces each variant by one variant per value. */
 static void multiply(cli_folds *folds, const dimension *d)
 {
     const size_t before = folds->count;

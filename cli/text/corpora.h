@@ -8,7 +8,7 @@ typedef struct cli_corpora {
     const char *const *paths; /* training text */
     size_t count;
     const char *valid;     /* validation text; NULL: the end of the training text */
-    double valid_fraction; /* of the training text, without `valid`; 0: no validation text */
+    double valid_fraction; /* fraction of the training text, without `valid`; 0: no validation text */
     const char *field, *separator;
     const bo_tokenizer *tokenizer;
 } cli_corpora;

@@ -1,4 +1,4 @@
-/* Token ids: from a .npy file, one sequence or several of the same length; and those that end a text. */
+/* Token ids from a .npy file, one or more sequences of the same length, and end tokens. */
 #ifndef CLI_TEXT_IDS_H
 #define CLI_TEXT_IDS_H
 

@@ -68,7 +68,7 @@ bool cli_fail_foreign(cli_session *session, const char *path)
     bo_conversion *conversion = NULL;
     bo_conversion_info info = {0};
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
-    const bool gguf = starts_with(path, "GGUF"); /* also if it is damaged; old llama2.c files have no magic number */
+    const bool gguf = starts_with(path, "GGUF"); /* also for damaged files; old llama2.c files have no magic number */
     const bool opened =
         !gguf && bo_conversion_open(session->context, &(bo_convert_desc){.from = path}, &info, &conversion) == BO_OK;
     if (!gguf && !opened) return false;
@@ -106,10 +106,10 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status)
 typedef struct line_buffer {
     char *text;
     size_t length, capacity;
-    size_t lines; /* taken so far */
-    size_t cut;   /* texts that were truncated */
+    size_t lines; /* lines processed so far */
+    size_t cut;   /* number of truncated texts */
     bool typed;   /* standard input is a terminal */
-    bool another; /* the bytes read last contain a line end */
+    bool another; /* the latest bytes contain a line end */
     bool ended;
 } line_buffer;
 
@@ -151,7 +151,7 @@ static size_t line_start(const char *text, size_t end)
 }
 
 /* Bytes of complete lines; at the end of the input this includes a last line without a line end. If empty lines are not
- * texts, trailing ones wait: empty lines at the end of the input are ignored. */
+ * texts, trailing empty lines stay in the buffer, because empty lines at the end of the input are ignored. */
 static size_t complete_lines(const line_buffer *buffer, bool empty)
 {
     const char *text = buffer->text;
@@ -191,7 +191,7 @@ static bool process_texts(cli_session *session, const cli_texts_source *source, 
 
 static bool process_lines(cli_session *session, const cli_texts_source *source, line_buffer *buffer)
 {
-    if (!buffer->another && !buffer->ended) return true; /* avoids scanning a long line once per piece */
+    if (!buffer->another && !buffer->ended) return true; /* avoids repeated scans of a long line */
     const size_t bytes = complete_lines(buffer, source->desc->empty);
     if (bytes == 0) return true;
     bo_texts_desc desc = *source->desc;

@@ -19,7 +19,7 @@ typedef struct tokenizer_options {
 typedef struct tokenizer_job {
     cli_session *session;
     const tokenizer_options *options;
-    const cli_arguments *arguments; /* the first is the verb */
+    const cli_arguments *arguments; /* the first is the subcommand */
     bo_tokenizer *tokenizer;
     bo_corpus *corpus;
     char *input; /* standard input */
@@ -111,7 +111,7 @@ static int train_on_files(tokenizer_job *job)
     if (bo_tokenizer_describe(job->tokenizer)->vocab < o->vocab)
         cli_warn(job->session,
                  "the vocabulary has %zu tokens instead of %zu: no further pair occurs %zu times; train on more text, "
-                 "or lower --least",
+                 "or lower --min-frequency",
                  bo_tokenizer_describe(job->tokenizer)->vocab, o->vocab, o->min_frequency ? o->min_frequency : 2);
     if (job->session->common.json)
         report_json(job, seconds);
@@ -120,7 +120,7 @@ static int train_on_files(tokenizer_job *job)
     return CLI_DONE;
 }
 
-/* The text is read twice: to train, and to count its tokens. */
+/* The text is read twice: for training, and to count its tokens. */
 static int train(tokenizer_job *job)
 {
     cli_spools spools = {.count = 0};
@@ -184,8 +184,8 @@ static void write_ids(const tokenizer_job *job)
     putchar('\n');
 }
 
-/* Integers separated by blanks; commas and brackets count as blanks, so that JSON lists are accepted, and so does the
- * rest of {"ids": [1, 2]}. `where`: prefix of messages. */
+/* Parses integers separated by whitespace. Commas, brackets and the rest of {"ids": [1, 2]} count as whitespace, so
+ * that JSON lists are accepted. `where`: prefix of messages. */
 static int read_ids(tokenizer_job *job, const char *where, const char *text, size_t bytes, int32_t *ids, size_t *count)
 {
     const char *at = text, *end = at + bytes;
@@ -301,7 +301,7 @@ static bool read_escaped_point(const char **at, const char *end, uint32_t *point
 }
 
 /* Decodes a JSON string in place; *at is after the opening quote, and after the closing one on return. False:
- * malformed. The text may contain NUL, at which a parser for C strings would end. */
+ * malformed. The text may contain NUL, at which a parser of C strings would stop. */
 static bool read_string(char **at, char *end, char **text, size_t *bytes)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -456,19 +456,19 @@ static const cli_option rows[] = {
     COUNT("vocab", "N", tokenizer_options, vocab, "vocabulary size: 256 bytes, the special tokens and the merges",
           .low = 256, .high = 1 << 24, .initial = "8192"),
     TEXT("out", "FILE", tokenizer_options, out, "output file: tokenizer.json"),
-    LIST("special", "TEXT", tokenizer_options, special,
-         "special token: a text that is always one token; may be given several times", .default_text = "<|endoftext|>"),
+    LIST("special", "TEXT", tokenizer_options, special, "text that is always one token; may be given several times",
+         .default_text = "<|endoftext|>"),
     FLAG("no-special", tokenizer_options, no_special, "use no special tokens"),
     TEXT("pattern", "REGEX", tokenizer_options, pattern,
          "regular expression that splits the text into words; merges do not cross words",
          .default_text = "the pattern of GPT-2"),
-    COUNT("least", "N", tokenizer_options, min_frequency, "minimum count of a pair to be merged", .low = 1, .high = 1e9,
-          .default_text = "2"),
+    COUNT("min-frequency", "N", tokenizer_options, min_frequency, "minimum count of a pair to be merged",
+          .former_name = "least", .low = 1, .high = 1e9, .default_text = "2"),
     SECTION("encode"),
     FLAG("plain", tokenizer_options, plain, "encode special tokens in the text as ordinary text"),
-    FLAG("no-template", tokenizer_options, no_template, "leave out the special tokens of the tokenizer's template"),
+    FLAG("no-template", tokenizer_options, no_template, "do not add the special tokens of the tokenizer's template"),
     SECTION("decode"),
-    FLAG("skip-special", tokenizer_options, skip_special, "leave out special tokens"),
+    FLAG("skip-special", tokenizer_options, skip_special, "skip special tokens"),
     SECTION("encode and decode"),
     FLAG("lines", tokenizer_options, lines,
          "JSON lines: each line of the input is a text or a list of ids, and so is each line of the output"),
@@ -479,14 +479,13 @@ const cli_usage cli_tokenizer_usage = {
     .command = "tokenizer",
     .synopsis = "train FILE... --vocab N --out tokenizer.json   or   encode DIR|FILE <text   or   decode DIR|FILE "
                 "<ids",
-    .about =
-        "Trains tokenizers, and converts text to token ids and back. train learns a byte-level byte-pair encoding "
-        "from text files or JSON lines (.jsonl, field \"text\"), which may be gzipped, and writes a "
-        "tokenizer.json in the format of Hugging Face. encode and decode use such a file or a model directory, and "
-        "read standard input; their results are those of the package tokenizers. With --json, encode prints "
-        "{\"ids\": [...]} and decode {\"text\": ...}. With --lines, encode reads one JSON string or "
-        "{\"text\": ...} per line, and decode one list or {\"ids\": [...]}. The decoder of a byte-level "
-        "tokenizer restores the encoded text byte for byte.",
+    .about = "Trains tokenizers, and converts text to token ids and back. train learns a byte-level byte-pair encoding "
+             "from text files or JSON lines (.jsonl, field \"text\"), which may be gzipped, and writes a Hugging Face "
+             "tokenizer.json. encode and decode use such a file or a model directory, and read standard input; their "
+             "results equal those of the Python package tokenizers. With --json, encode prints "
+             "{\"ids\": [...]} and decode {\"text\": ...}. With --lines, encode reads one JSON string or "
+             "{\"text\": ...} per line, and decode one list or {\"ids\": [...]}. The decoder of a byte-level "
+             "tokenizer restores the encoded text byte for byte.",
     .examples = "  bochner tokenizer train text.txt --vocab 4096 --out tokenizer.json\n"
                 "  echo 'A tale of two cities' | bochner tokenizer encode tokenizer.json\n"
                 "  bochner tokenizer encode tokenizer.json <text.txt | bochner tokenizer decode tokenizer.json\n",

@@ -93,16 +93,16 @@ static const char *format_name(unsigned index)
     return index < CLI_COUNT_OF(names) ? names[index] : NULL;
 }
 
-/* The name of a section lists the kinds that have its options. */
+/* The title of a section lists the kinds with its options. */
 static const cli_option rows[] = {
     SECTION("Output"),
     COUNT("count", "N", data_options, count, "number of lines", .low = 1, .high = 1e12, .initial = "1000"),
     TEXT("out", "FILE", data_options, out, "output file", .default_text = "standard output"),
     SECTION("listops"),
-    COUNT("least", "N", data_options, listops.min_tokens, "lower limit of the tokens per line, exclusive", .low = 1,
-          .high = 1e12, .initial = "500"),
-    COUNT("most", "N", data_options, listops.max_tokens, "upper limit of the tokens per line, exclusive", .low = 2,
-          .high = 1e12, .initial = "2000"),
+    COUNT("min-tokens", "N", data_options, listops.min_tokens, "lower limit of the tokens per line, exclusive",
+          .former_name = "least", .low = 1, .high = 1e12, .initial = "500"),
+    COUNT("max-tokens", "N", data_options, listops.max_tokens, "upper limit of the tokens per line, exclusive",
+          .former_name = "most", .low = 2, .high = 1e12, .initial = "2000"),
     COUNT("depth", "N", data_options, listops.depth, "maximum nesting depth", .low = 2, .high = 64,
           .default_text = "10"),
     COUNT("arguments", "N", data_options, listops.arguments, "maximum arguments per operation", .low = 2, .high = 64,
@@ -118,18 +118,16 @@ static const cli_option rows[] = {
     SECTION("match"),
     COUNT("words", "N", data_options, match.words, "words in the vocabulary", .low = 2, .high = 5040,
           .default_text = "500"),
-    COUNT("topic", "N", data_options, match.topic, "different words in a source", .low = 2, .high = 1024,
+    COUNT("topic", "N", data_options, match.topic, "number of different words in a source", .low = 2, .high = 1024,
           .default_text = "30"),
     FLAG("same-words", data_options, match.same_words,
-         "harder negatives: the second source has the words of the first in another order"),
-    REAL("drop", "P", data_options, match.drop, "fraction of the words that are left out", .high = 0.9,
-         .initial = "0.1"),
-    REAL("replace", "P", data_options, match.replace, "fraction of the words that are replaced", .high = 0.9,
-         .initial = "0.1"),
+         "harder negatives: the second source is a permutation of the words of the first"),
+    REAL("drop", "P", data_options, match.drop, "fraction of dropped words", .high = 0.9, .initial = "0.1"),
+    REAL("replace", "P", data_options, match.replace, "fraction of replaced words", .high = 0.9, .initial = "0.1"),
     COUNT("shuffle", "N", data_options, match.shuffle, "shuffle words within spans of N words; 1: no shuffling",
           .low = 1, .high = 1 << 20, .initial = "3"),
     REAL("shift", "X", data_options, match.shift,
-         "a source is longer than a document by this fraction, and documents start at random places in it", .high = 4,
+         "relative excess length of a source over a document; documents start at random positions in it", .high = 4,
          .initial = "0.25"),
     SECTION("recall"),
     COUNT("pairs", "N", data_options, recall.pairs, "pairs of key and value per line", .low = 1, .high = 17576,
@@ -232,7 +230,7 @@ static int generate(data_job *job, const data_kind *kind)
     if (!cli_output_text(job->session, &job->output, out)) return CLI_FAILED;
     const double start = cli_now();
     bo_status status = kind->generate(job);
-    if (status == BO_IO) return CLI_FAILED; /* the writer has printed the error */
+    if (status == BO_IO) return CLI_FAILED; /* the writer reported the error */
     if (status != BO_OK) return cli_fail_status(job->session, status);
     if (!cli_output_commit(job->session, &job->output)) return CLI_FAILED;
     cli_progress_clear(&job->session->progress);
@@ -266,11 +264,11 @@ const cli_usage cli_data_usage = {
         "recall: pairs of key and value among filler tokens, then a key; the label is the value of that key. "
         "The same seed gives the same lines; use different seeds for training and test data.",
     .groups = {{rows, 0}},
-    .examples = "  bochner data listops --count 200 --least 100 --most 500 --out train.tsv\n"
-                "  bochner data listops --count 3 --least 10 --most 40 --format words\n"
+    .examples = "  bochner data listops --count 200 --min-tokens 100 --max-tokens 500 --out train.tsv\n"
+                "  bochner data listops --count 3 --min-tokens 10 --max-tokens 40 --format words\n"
                 "  bochner data match --count 100 --length 400 --seed 2 --out test.tsv\n"
                 "  bochner data recall --count 100 --length 1024 --pairs 16 --distance 512\n",
-    .short_help = {"count", "out", "seed", "least", "most", "length", "pairs", "distance", "format"},
+    .short_help = {"count", "out", "seed", "min-tokens", "max-tokens", "length", "pairs", "distance", "format"},
     .subcommands = {"listops", "match", "recall"},
 };
 

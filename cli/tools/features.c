@@ -34,7 +34,7 @@ typedef struct features_job {
     bo_data_desc data;
     bo_schema *schema;
     bo_table *table;
-    float *sample; /* rows for the choice of γ and of data-dependent frequencies, and for --error */
+    float *sample; /* rows for the choice of γ, for data-dependent frequencies and for --error */
     size_t sampled;
     float *length_scales;
     bo_features *map;
@@ -88,7 +88,7 @@ static double mean_square(const features_job *job)
     return sum / (double)job->sampled;
 }
 
-/* The kernel is about e^-½ at the median distance; for kernels of x·y, γ|x|² is about 1. */
+/* Chooses γ so that the kernel is about e^-½ at the median distance; for kernels of x·y, so that γ|x|² is about 1. */
 static double choose_gamma(features_job *job)
 {
     bo_kernel kernel = job->options->kernel;
@@ -160,7 +160,7 @@ static bool create_map(features_job *job)
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
-/* Rows of a block: fewer if rows or their features are long. */
+/* Rows of a block: fewer for long rows or many features. */
 static size_t block_rows(const features_job *job)
 {
     const size_t numbers = bo_schema_describe(job->schema)->inputs + bo_features_describe(job->map)->features;
@@ -388,8 +388,8 @@ static const cli_option rows[] = {
 const cli_usage cli_features_usage = {
     .command = "features",
     .synopsis = "DATA --out Z.npy [options]   or   --error DATA [options]",
-    .about = "Computes random features z(x) of every row, with z(x).z(y) close to the kernel k(x, y), and measures how "
-             "close. Inputs are not scaled: scale the columns first if their units differ.",
+    .about = "Computes random features z(x) of every row, with z(x).z(y) approximately equal to the kernel k(x, y), "
+             "and measures the error. Inputs are not scaled: scale the columns first if their units differ.",
     .examples = "  bochner features train.csv --kernel rbf --features 512 --out Z.npy\n"
                 "  bochner features --error train.csv --kernel matern52 --features 512\n",
     .groups = {{rows, 0}},

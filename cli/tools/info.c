@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- a network ------------------------------------------------ */
+/* ---- a network --------------------------------------------------------------------------------------------------- */
 
 /* `profile` may be NULL. */
 static void network_json(const char *directory, const bo_model *network, const bo_profile *profile)
@@ -24,7 +24,7 @@ static void network_json(const char *directory, const bo_model *network, const b
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "directory", directory);
-    cli_json_add_text(&json, "folder", directory); /* its former name */
+    cli_json_add_text(&json, "folder", directory); /* former key */
     cli_json_add_text(&json, "holds", "network");
     cli_json_add_text(&json, "input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input));
     cli_json_add_count(&json, "dim", info->dim);
@@ -87,7 +87,7 @@ static int describe_network(cli_session *session, const char *directory, const c
     return result;
 }
 
-/* ---- a text model and its training ---------------------------------------------------------- */
+/* ---- a text model and its training ------------------------------------------------------------------------------- */
 
 typedef struct adapter {
     double rank; /* NAN: no adapter */
@@ -99,9 +99,9 @@ typedef struct model_report {
     const bo_model_desc *desc;
     const bo_model *model;
     const bo_tokenizer *tokenizer; /* NULL: none */
-    size_t state_bytes;            /* per sequence or hypothesis; 0: the model has no state */
+    size_t state_bytes;            /* per sequence or hypothesis; 0: no state */
     cli_run_record run;
-    adapter adapter;     /* merged into the model when it was loaded */
+    adapter adapter;     /* merged into the model on loading */
     bo_profile *profile; /* NULL: none */
 } model_report;
 
@@ -131,7 +131,7 @@ static void print_mixer(const bo_model *model)
         printf("; linearized from %s", bo_attention_name(&main->replaced));
 }
 
-/* The share of each kind of layer with attention in the state, if there are several kinds. */
+/* State bytes of each kind of layer with attention, if there are several kinds. */
 static void print_layers(const model_report *r)
 {
     enum { SHOWN = 4 };
@@ -169,7 +169,7 @@ static bool same_mlps(const bo_model_desc *d)
     return true;
 }
 
-/* A list of blocks, or the one of all layers. */
+/* Prints a list of blocks, or the block of all layers. */
 static void print_list(const char *title, const bo_model_desc *d)
 {
     char layers[CLI_LAYER_LIST], text[CLI_MIXER_TEXT];
@@ -186,7 +186,7 @@ static void print_list(const char *title, const bo_model_desc *d)
     }
 }
 
-/* The layers of the encoder in the place of those of the decoder. */
+/* A descriptor with the layers of the encoder in place of those of the decoder. */
 static bo_model_desc encoder_of(const bo_model_desc *d)
 {
     return (bo_model_desc){.layers = d->encoder_layers,
@@ -195,7 +195,7 @@ static bo_model_desc encoder_of(const bo_model_desc *d)
                            .block_count = d->encoder_block_count};
 }
 
-/* The lists of blocks, if layers differ. */
+/* Prints the lists of blocks, if layers differ. */
 static void print_blocks(const bo_model_desc *d)
 {
     const bo_model_desc encoder = encoder_of(d);
@@ -212,7 +212,7 @@ static void print_labels(const bo_model_desc *d)
     if (d->classes > SHOWN) printf(", … %s", d->labels[d->classes - 1]);
 }
 
-/* Nothing for a language model. */
+/* Prints the task; nothing for a language model. */
 static void print_task(const bo_model_desc *d)
 {
     const bool reads_back = d->task == BO_MODEL_TASK_TRANSLATE ? d->cross != BO_CROSS_SUMMARY : !d->forward;
@@ -364,7 +364,7 @@ static void json_mlp(cli_json *json, const bo_block *b)
     cli_json_add_text(json, "mlp_draw", map ? bo_enum_name(BO_ENUM_DRAW, f->draw) : NULL);
 }
 
-/* The list of blocks; one if all layers have the same. */
+/* The list of blocks; a single block if all layers are equal. */
 static void json_list(cli_json *json, const char *name, const bo_model_desc *d)
 {
     char layers[CLI_LAYER_LIST];
@@ -419,7 +419,7 @@ static void json_task(cli_json *json, const bo_model_desc *d)
     }
 }
 
-/* State bytes per sequence (of texts only if all layers read forward), or per hypothesis with its share of the
+/* State bytes per sequence (for texts, only if all layers are causal), or per hypothesis with its share of the
  * source. */
 static bo_status find_state(bo_context *context, const bo_model *model, size_t *bytes)
 {
@@ -437,7 +437,7 @@ static void model_json(const model_report *r)
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "directory", r->directory);
-    cli_json_add_text(&json, "folder", r->directory); /* its former name */
+    cli_json_add_text(&json, "folder", r->directory); /* former key */
     cli_json_add_text(&json, "holds", "model");
     if (!isnan(r->adapter.rank)) {
         cli_json_add_number(&json, "adapter_rank", r->adapter.rank);
@@ -672,7 +672,7 @@ static void embedding_print(const char *path, const bo_embedding *embedding, con
            "Error", 100 * report->feature_error, 100 * report->input_error);
 }
 
-/* False: the file is not an embedding; the message of the context is about that. */
+/* False: the file is not an embedding; the context has the message. */
 static bool describe_embedding(cli_session *session, const char *path)
 {
     bo_embedding *embedding = NULL;
@@ -711,7 +711,7 @@ static void device_print(size_t index, const bo_device_info *device)
            cli_bytes((double)device->free_bytes).s);
 }
 
-/* `why` is the reason for the absence of GPUs. */
+/* `why` is the reason if there are no GPUs. */
 static void devices_begin(const cli_session *session, cli_json *json, const char *plugin, const char *why)
 {
     if (session->common.json) {
@@ -772,7 +772,8 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
     if (status == BO_OK) {
         (session->common.json ? machine_json : machine_print)(path, bo_machine_report(machine), schema);
     } else {
-        char *text = strdup(bo_context_error(session->context)); /* the error message if it is not a map either */
+        char *text =
+            strdup(bo_context_error(session->context)); /* the error message if it is not a feature map either */
         bool maybe = status == BO_FORMAT || status == BO_UNSUPPORTED || status == BO_INVALID;
         const bool embedding = maybe && describe_embedding(session, path);
         bo_status of_map = embedding ? BO_OK
@@ -784,7 +785,8 @@ static int describe(cli_session *session, const char *path, const cli_profile_op
             (session->common.json ? features_json : features_print)(path, bo_features_describe(map),
                                                                     bo_features_frequencies(map));
             status = BO_OK;
-        } else if (of_map != BO_FORMAT && of_map != BO_IO) { /* a map of a newer version, or larger than memory */
+        } else if (of_map != BO_FORMAT &&
+                   of_map != BO_IO) { /* a feature map of a newer version, or larger than memory */
             cli_fail_status(session, of_map);
         } else if (!cli_fail_foreign(session, path)) {
             cli_fail(session, status == BO_FORMAT ? "%s; supported: %s" : "%s", text ? text : bo_status_string(status),
@@ -818,10 +820,10 @@ static int info(void *options, const cli_common *common, const cli_arguments *ar
 
 const cli_usage cli_info_usage = {
     .command = "info",
-    .synopsis = "FILE|DIR [--graph PICTURE]   or   --devices",
+    .synopsis = "FILE|DIR [--graph FILE]   or   --devices",
     .about =
         "Describes a kernel machine, a feature map, a text model or a network: a file or directory written by bochner. "
-        "With --graph, it also times one training step by operation and draws the graph of operations.",
+        "With --graph, it also times one training step by operation and plots the graph of operations.",
     .examples = "  bochner info price.model\n"
                 "  bochner info model\n"
                 "  bochner info model --graph step.svg --tokens 128\n"

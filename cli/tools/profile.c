@@ -6,11 +6,11 @@
 
 const cli_option cli_profile_rows[] = {
     SECTION("Devices"),
-    FLAG("devices", cli_profile_options, devices, "list the GPUs of this machine that models can use"),
+    FLAG("devices", cli_profile_options, devices, "list the supported GPUs of this host"),
     SECTION("Profile"),
     TEXT("graph", "FILE", cli_profile_options, graph,
-         "time one training step of a text model or a network on random data, print the time per operation, and draw "
-         "the graph of operations into FILE: .dot, or .svg (needs Graphviz)"),
+         "time one training step of a text model or a network on random data, print the time per operation, and write "
+         "the graph of operations to FILE: .dot, or .svg (needs Graphviz)"),
     COUNT("batch", "N", cli_profile_options, batch, "sequences, texts or rows per step", .low = 1, .high = 1 << 20,
           .default_text = "1; for networks 32"),
     COUNT("tokens", "N", cli_profile_options, tokens, "tokens per sequence or text", .low = 1, .high = 1 << 24,
@@ -80,7 +80,7 @@ static int draw_svg(cli_session *session, const char *path, const drawing *what)
     case CLI_NO_TOOL:
         return cli_fail(
             session,
-            "cannot draw %s: Graphviz is not installed (Debian: apt install graphviz); a .dot file does not need it",
+            "cannot draw %s: Graphviz is not installed (Debian: apt install graphviz); .dot files do not need it",
             path);
     case CLI_NOT_DRAWN:
         return cli_fail(session, "cannot draw %s: the program dot of Graphviz failed", path);
@@ -154,7 +154,7 @@ static void print_times(const bo_profile_totals *t, double forward, double again
     for (size_t i = 0; i < 3; i++) {
         if (all[i] > 0 && times[i] > 0)
             printf(" %12.3f", 1e3 * times[i]);
-        else if (all[i] > 0) /* other rows have a time */
+        else if (all[i] > 0) /* other rows have times */
             printf(" %12s", "");
     }
 }

@@ -7,7 +7,7 @@
 
 typedef struct cli_profile_options {
     cli_given was_given;
-    bool devices;      /* list the GPUs instead */
+    bool devices;      /* list GPUs instead of a profile */
     const char *graph; /* NULL: no profile */
     size_t batch, tokens, repeats;
     bool forward, checkpointing;

@@ -30,7 +30,7 @@ bool cli_train_replaces(const cli_train_options *o)
     return o->lora.rank && CLI_GIVEN(&o->attention, kind);
 }
 
-/* Adapters are stored without frequencies: those of the base must not change. */
+/* Adapters are stored without frequencies, so the frequencies of the base must not change. */
 static int check_replacement(const cli_train_options *o)
 {
     const cli_attention_options attention = cli_train_attention(o, &cli_train_language);
@@ -49,7 +49,7 @@ static int check_replacement(const cli_train_options *o)
         d.proposal != BO_PROPOSAL_NONE ? bo_enum_name(BO_ENUM_PROPOSAL, d.proposal) : "sampling optimal");
 }
 
-/* With adapters, model and tokenizer come from --init; --context is the length of the sequences. */
+/* With adapters, model and tokenizer come from --init, and --context is the sequence length. */
 int cli_train_check_lora(const cli_train_options *o)
 {
     static const char *const rank[] = {"lora", NULL}, *const shared[] = {"init", "freeze", "context", NULL};
@@ -66,7 +66,7 @@ int cli_train_check_lora(const cli_train_options *o)
     return cli_usage_error("train", "--lora does not change the model of --init; leave out --%s", found->name);
 }
 
-/* The memory of training grows with the length of the sequences, and a text must be longer than one. */
+/* Training memory grows with the sequence length, and a text must be longer than a sequence. */
 size_t cli_train_window(const cli_train_job *job)
 {
     enum { DEFAULT_MAX_CONTEXT = 1024 };
@@ -88,7 +88,8 @@ static bool fits_context(const cli_train_job *job)
 
 /* ---- another attention ------------------------------------------------------------------------------------------- */
 
-/* The model of --init with the new attention is in no directory yet, so it is written into that of the run. */
+/* The model of --init with the new attention is not stored anywhere yet, so it is written to the directory of the
+ * run. */
 const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES])
 {
     const cli_train_options *o = job->options;
@@ -116,7 +117,7 @@ static bo_status replace(const cli_train_job *job, bo_model **out)
 {
     const bo_model_desc *d = bo_model_describe(job->init);
     bo_block b = *first_softmax(d);
-    /* That of the attention that was replaced, unless --scale is given. If layers differ, each keeps its own. */
+    /* The scale of the replaced attention, unless --scale is given. If layers differ, each layer keeps its scale. */
     const double scale = same_scale(d, b.attention.scale) ? b.attention.scale : 0;
     cli_train_set_attention(job, d, &b);
     if (b.attention.scale == 0 && bo_attention_has(&b.attention, BO_TRAIT_SCALE)) b.attention.scale = scale;
@@ -129,8 +130,8 @@ static bo_status replace(const cli_train_job *job, bo_model **out)
     return bo_model_replace_attention(job->session->context, job->init, &desc, out);
 }
 
-/* For a resumed run: the model of the options with the weights of the base, so that the trainer compares the options
- * with those that the run was started with. */
+/* For a resumed run: the model of the options with the weights of the base, so that the trainer can compare the options
+ * with the original options. */
 static bo_status describe_again(const cli_train_job *job, bo_model **out)
 {
     bo_context *context = job->session->context;
@@ -151,8 +152,8 @@ static bo_status describe_again(const cli_train_job *job, bo_model **out)
     return status == BO_OK ? bo_model_adopt(context, *out, job->init, NULL) : status;
 }
 
-/* A model whose attention has a state of fixed size is trained with another attention in full, without adapters: its
- * weights were made for features and do not approximate those of the new attention. */
+/* A model with a state of fixed size gets another attention only by full training, without adapters: its weights were
+ * trained for features and do not fit the new attention. */
 static bool has_softmax(const cli_train_job *job)
 {
     const bo_model_desc *d = bo_model_describe(job->init);
@@ -188,7 +189,7 @@ static bool open_replaced(cli_train_job *job)
     return cli_train_ok(job, status) && fits_context(job);
 }
 
-/* Before the first step, and only once the trainer has locked the directory. */
+/* Called before the first step, after the trainer has locked the directory. */
 static bool write_files(cli_train_job *job)
 {
     char base[CLI_TRAIN_FILES];
@@ -197,7 +198,7 @@ static bool write_files(cli_train_job *job)
     if (!cli_train_replaces(job->options) || job->session->ranks.rank != 0) return true;
     cli_train_base(job, base);
     job->session->terse = true;                       /* the list of new weights was printed before */
-    if (!job->resumed) status = replace(job, &model); /* again: job->model has adapters already */
+    if (!job->resumed) status = replace(job, &model); /* not job->model, which already has adapters */
     if (status == BO_OK && model) status = bo_model_save(job->session->context, model, &(bo_sink){.path = base});
     bo_model_destroy(model);
     job->session->terse = false;
@@ -207,7 +208,7 @@ static bool write_files(cli_train_job *job)
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-/* Adapters are added to the model of --init itself, also when a run is resumed. */
+/* Adds adapters to the model of --init, also for a resumed run. */
 static bool open_init(cli_train_job *job)
 {
     if (!job->options->init) return true;
@@ -239,7 +240,7 @@ static bo_status adapt(cli_train_job *job)
     return status;
 }
 
-/* Adapters do not change the task of a model: the base has no weights for the head of another task. */
+/* Adapters do not change the task of a model: the base has no weights for another head. */
 static bool fits_task(cli_train_job *job)
 {
     const bo_model_task requested = job->options->texts.task, found = bo_model_describe(job->model)->task;
@@ -253,7 +254,7 @@ static bool fits_task(cli_train_job *job)
     return false;
 }
 
-/* A resumed run reads its adapters from its checkpoint; the trainer refuses adapters of another shape. */
+/* A resumed run reads its adapters from its checkpoint. The trainer refuses adapters of another shape. */
 static bool open_model(cli_train_job *job)
 {
     return fits_task(job) && cli_train_ok(job, adapt(job));

@@ -35,7 +35,7 @@ const cli_option *cli_train_attention_given(const cli_train_options *o, const ch
     return row ? row : cli_train_given(cli_train_attention_rows, o, except);
 }
 
-/* The first attention option that was given, except those of training; NULL if none was. */
+/* The first given attention option, except training options; NULL: none. */
 static const char *attention_option(const cli_train_options *o)
 {
     static const char *const except[] = {"calibrate-every", "redraw", NULL};
@@ -43,7 +43,7 @@ static const char *attention_option(const cli_train_options *o)
     return row ? row->name : NULL;
 }
 
-/* The first option about queries and keys that was given; NULL if none was. */
+/* The first given option about queries and keys; NULL: none. */
 static const char *query_option(const cli_train_options *o)
 {
     const bool turns =
@@ -56,7 +56,7 @@ static const char *query_option(const cli_train_options *o)
                                        : NULL;
 }
 
-/* Options of one mixer cannot be given with another mixer. */
+/* Refuses options of other mixers. */
 static int check_mixer(const cli_train_options *o)
 {
     const bool ssm = o->mixer == BO_MIXER_SSM, convolves = ssm || o->mixer == BO_MIXER_CONV;
@@ -80,7 +80,7 @@ static int check_mixer(const cli_train_options *o)
     return CLI_DONE;
 }
 
-/* Options of one MLP cannot be given with another MLP. */
+/* Refuses options of other MLPs. */
 static int check_mlp(const cli_train_options *o)
 {
     const char *of_features = CLI_GIVEN(o, mlp_kernel)     ? "mlp-kernel"
@@ -97,7 +97,7 @@ static int check_mlp(const cli_train_options *o)
     return CLI_DONE;
 }
 
-/* With --init, the attention and all its options come from that model unless --attention names another. */
+/* With --init, the attention and all its options come from that model unless --attention is given. */
 static int check_attention(const cli_train_options *o, const cli_train_kind *kind)
 {
     const cli_attention_options attention = cli_train_attention(o, kind);
@@ -119,7 +119,7 @@ static int check_parametrization(const cli_train_options *o)
     return CLI_DONE;
 }
 
-/* --blocks describes the layers: options about a layer would contradict it. */
+/* Refuses options about layers with --blocks, which describes them. */
 static int check_blocks(const cli_train_options *o)
 {
     static const char *const of_models[] = {"blocks",          "layers",     "width",  "context", "untied", "mup",
@@ -131,8 +131,7 @@ static int check_blocks(const cli_train_options *o)
     if (!found) found = cli_train_attention_given(o, of_models);
     if (!found) found = cli_train_given(cli_train_texts_rows, &o->texts, of_texts);
     if (!found) return CLI_DONE;
-    return cli_usage_error("train", "--%s describes layers, but --blocks does so already; leave one of them out",
-                           found->name);
+    return cli_usage_error("train", "--%s and --blocks both describe layers; leave out one of them", found->name);
 }
 
 int cli_train_check_model(const cli_train_options *o, const cli_train_kind *kind)

@@ -21,8 +21,8 @@ static const char **data_paths(const cli_train_job *job, size_t *count)
     return paths;
 }
 
-/* The tokenizer is trained on the data if --vocab is above 256. A resumed run loads the tokenizer of its directory, or
- * of the base of its adapters: their directory does not have the file of special tokens. */
+/* The tokenizer is trained on the data if --vocab is above 256. A resumed run loads the tokenizer of its directory;
+ * with adapters that of their base, because their directory lacks the file of special tokens. */
 static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t count)
 {
     const cli_train_options *o = job->options;
@@ -46,7 +46,7 @@ static bool open_tokenizer(cli_train_job *job, const char *const *paths, size_t 
     return job->kind->learn_tokenizer(job, paths, count, &desc);
 }
 
-/* A resumed run loads its weights from its checkpoint: the directory of --init need not exist any more. */
+/* A resumed run loads its weights from its checkpoint, so the directory of --init is not needed. */
 static bool open_init(cli_train_job *job)
 {
     const char *from = job->resumed ? job->options->out : job->options->init;
@@ -76,7 +76,7 @@ static void set(size_t *field, size_t given)
     if (given) *field = given;
 }
 
-/* The sizes of an attention follow from those of its block. */
+/* Derives the sizes of an attention from its block. */
 static void clear_sizes(const bo_block *b, bo_attention_desc *a)
 {
     if (a->heads) a->heads = b->heads;
@@ -96,7 +96,7 @@ static void set_sizes(const cli_train_options *o, bo_block *b)
     clear_sizes(b, &b->replaced);
 }
 
-/* A mixer given by --mixer or --attention replaces that of --init. */
+/* True if --mixer or --attention replaces the mixer of --init. */
 static void set_mixer(const cli_train_options *o, bo_block *b)
 {
     const bool named = CLI_GIVEN(o, mixer) || CLI_GIVEN(&o->attention, kind);
@@ -119,7 +119,8 @@ static void clear_if(const char **text, const char *gone)
     if (*text == gone) *text = NULL;
 }
 
-/* Releases a text of a block wherever a descriptor holds it: the first block of a list is in two places. */
+/* Clears all references to a string in the blocks of a descriptor, which contains a copy of the first block of its
+ * list. */
 static void clear_text(bo_model_desc *d, const char *gone)
 {
     const cli_blocks lists[] = {{&d->block, 1}, cli_blocks_of(d), {&d->encoder, 1}, cli_encoder_blocks_of(d)};
@@ -139,7 +140,7 @@ static void release_text(cli_train_job *job, bo_model_desc *d, const char *text)
     bo_free((void *)(uintptr_t)text);
 }
 
-/* Another MLP replaces the layers, or the custom layer, of --init. */
+/* True if another MLP replaces the layers, or the custom layer, of --init. */
 static void release_layers(cli_train_job *job, bo_model_desc *d, bo_block *b)
 {
     const cli_train_options *o = job->options;
@@ -149,7 +150,7 @@ static void release_layers(cli_train_job *job, bo_model_desc *d, bo_block *b)
     b->custom_mlp = (bo_custom_layer){0};
 }
 
-/* The feature maps of --init stay if no option changes them. */
+/* True if no option changes the feature maps of --init. */
 static void set_mlp(const cli_train_options *o, bo_block *b)
 {
     bo_features_desc *f = &b->mlp_features;
@@ -186,7 +187,7 @@ static void set_block(const cli_train_options *o, bo_block *b)
 
 typedef bool block_test(const bo_block *b);
 
-/* The first block that passes both tests; NULL: none does. */
+/* The first block that passes both tests; NULL: none. */
 static const bo_block *find_block(const bo_model_desc *d, block_test *first, block_test *second)
 {
     const cli_blocks list = cli_blocks_of(d);
@@ -211,7 +212,7 @@ static bool attends(const bo_block *b)
     return b->mixer == BO_MIXER_ATTENTION;
 }
 
-/* Layers with a window may have a base of their own, which stays. */
+/* Layers with a window keep their RoPE base if it differs. */
 static void set_rope(const cli_train_options *o, bo_model_desc *d)
 {
     const cli_blocks list = cli_blocks_of(d), encoder = cli_encoder_blocks_of(d);
@@ -240,7 +241,7 @@ static void set_model(const cli_train_options *o, bo_model_desc *d)
     if (CLI_GIVEN(o, dropout)) d->dropout = o->dropout;
 }
 
-/* The seed of the frequencies stays 0 here: the model derives it from its own. */
+/* The seed of the frequencies stays 0: the model derives it from its own seed. */
 void cli_train_set_attention(const cli_train_job *job, const bo_model_desc *d, bo_block *b)
 {
     const cli_train_options *o = job->options;
@@ -254,8 +255,8 @@ void cli_train_set_attention(const cli_train_job *job, const bo_model_desc *d, b
     b->gate_last = o->gate_last;
 }
 
-/* --attention and --mixer name the mixer of all layers, which then have the same block: the first without a window, if
- * possible one with attention. */
+/* --attention and --mixer set the mixer of all layers, which then share a block: the first block without a window, if
+ * possible with attention. */
 static void merge_blocks(bo_model_desc *d)
 {
     const bo_block *main = find_block(d, has_no_window, attends);
@@ -268,7 +269,7 @@ static void merge_blocks(bo_model_desc *d)
     d->encoder_block_count = 0;
 }
 
-/* A new attention, and models of other tasks, do not record the attention that another one was made from. */
+/* A new attention, and models of other tasks, do not record an original attention. */
 static void set_attention(const cli_train_job *job, bo_model_desc *d)
 {
     const bool named = CLI_GIVEN(&job->options->attention, kind);
@@ -288,7 +289,7 @@ static bool same_tokenizer(const cli_train_job *job)
            bo_tokenizer_describe(init_tokenizer)->fingerprint == bo_tokenizer_describe(job->tokenizer)->fingerprint;
 }
 
-/* The model of a run that is resumed after the file of its blocks was removed. */
+/* The model of a resumed run whose file of blocks was removed. */
 static bool read_resumed(cli_train_job *job, bo_model_desc *out)
 {
     bo_context *context = job->session->context;
@@ -300,7 +301,7 @@ static bool read_resumed(cli_train_job *job, bo_model_desc *out)
     return cli_train_ok(job, status);
 }
 
-/* The blocks of a file. Without a number of layers, the list is not repeated. */
+/* Reads the blocks of a file. Without a number of layers, the list is not repeated. */
 static bool read_blocks(cli_train_job *job, bo_model_desc *out)
 {
     const char *path = job->options->blocks;
@@ -325,7 +326,7 @@ static bool read_blocks(cli_train_job *job, bo_model_desc *out)
     return true;
 }
 
-/* The descriptor that the options change. */
+/* The descriptor before changes by options. */
 static bool start_description(cli_train_job *job, bo_model_desc *out)
 {
     const cli_train_options *o = job->options;
@@ -339,7 +340,7 @@ static bool start_description(cli_train_job *job, bo_model_desc *out)
     return true;
 }
 
-/* Changes every block by the options, which do not describe layers beside --blocks. */
+/* Applies the options to every block. With --blocks, no other options describe layers. */
 static void set_blocks(cli_train_job *job, bo_model_desc *d)
 {
     const cli_train_options *o = job->options;
@@ -404,8 +405,7 @@ static bool open_model(cli_train_job *job)
     cli_note(job->session, "Weights     %s of %s tensors loaded from %s", cli_count(taken).s,
              cli_count(bo_weights_describe(bo_model_weights(job->model))->count).s, from);
     if (taken) return true;
-    cli_fail(job->session,
-             "%s: no tensor has the shape that this model needs; give the same --width, or leave out --init", from);
+    cli_fail(job->session, "%s: no tensor has a shape of this model; give the same --width, or leave out --init", from);
     return false;
 }
 
@@ -414,7 +414,7 @@ const cli_train_weights cli_train_new_model = {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Whether files are read more than once: for training, for validation on their end, or to train a tokenizer. */
+/* True if files are read more than once: for training, for validation on their end, or to train a tokenizer. */
 static bool reads_twice(const cli_train_job *job)
 {
     const cli_train_options *o = job->options;
@@ -430,7 +430,7 @@ bool cli_train_open_text(cli_train_job *job)
     const bool opened = (!reads_twice(job) || cli_spool_all(job->session, &spools, paths, count) == CLI_DONE) &&
                         open_tokenizer(job, paths, count) && job->weights->open_init(job) &&
                         job->kind->open_files(job, paths, count);
-    cli_spools_close(&spools); /* a corpus, or texts, keep the data that they need */
+    cli_spools_close(&spools); /* a corpus, or texts, keep copies of their data */
     free(paths);
     return opened;
 }

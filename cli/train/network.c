@@ -18,12 +18,13 @@ const cli_option cli_train_network_rows[] = {
          "JSON description of a network to train on --data: a table, images or a graph"),
     REAL("width-multiplier", "X", cli_train_network_options, width_multiplier,
          "factor applied to all hidden widths of the description", .low = 1e-3, .high = 1e3, .default_text = "1"),
-    REAL("epochs", "N", cli_train_network_options, epochs, "passes over the training examples", .low = 1e-3,
+    REAL("epochs", "N", cli_train_network_options, epochs, "number of passes over the training examples", .low = 1e-3,
          .high = 1e9, .default_text = "10; for a graph 200; by --steps or --minutes if given"),
     TEXT("valid-labels", "FILE", cli_train_network_options, valid_labels,
          "for networks: separate file with the targets of --valid"),
     CHOICE_OF("readout", "HOW", cli_train_network_options, readout, readout_name,
-              "for networks: training method; ridge solves for the last linear layer exactly and trains no other layer",
+              "for networks: training method; ridge solves for the last linear layer exactly and keeps all other "
+              "layers fixed",
               .initial = "gradient"),
     REAL("lambda", "X", cli_train_network_options, lambda, "for --readout ridge: regularization", .high = 1e30,
          .initial = "1"),
@@ -51,7 +52,7 @@ static const char *text_option(const cli_train_options *o)
     return row ? row->name : o->lora.rank ? "lora" : NULL;
 }
 
-/* Options of networks need --model. */
+/* Refuses options of networks without --model. */
 static int check_absent(const cli_train_options *o)
 {
     const cli_option *row = cli_next_given(cli_train_network_rows, &o->network, NULL);
@@ -127,7 +128,7 @@ static bool open_examples(cli_train_job *job, const bo_description_needs *needs)
     return cli_network_examples(job->session, &source, &job->examples);
 }
 
-/* Columns and classes are those of the network, which come from the training file. */
+/* Uses the columns and classes of the network, which come from the training file. */
 static bool open_held_out(cli_train_job *job)
 {
     const cli_train_options *o = job->options;
@@ -144,7 +145,7 @@ static bool open_held_out(cli_train_job *job)
     return cli_network_examples(job->session, &source, &job->held_out);
 }
 
-/* A resumed run has its weights and scalings in its directory; the trainer refuses a different description. */
+/* A resumed run reads its weights and scalings from its directory. The trainer refuses another description. */
 static bool open_network(cli_train_job *job, const char *text)
 {
     bo_context *context = job->session->context;
@@ -166,7 +167,7 @@ static bool open_network(cli_train_job *job, const char *text)
     return status == BO_OK;
 }
 
-/* Converts epochs to steps, if --epochs or no length at all was given. */
+/* Converts epochs to steps, if --epochs or no length was given. */
 static void set_length(cli_train_job *job)
 {
     bo_trainer_desc *desc = &job->desc;

@@ -25,7 +25,7 @@ const cli_option cli_train_text_rows[] = {
          .default_text = "one document per file"),
     FLAG("documents", cli_train_options, documents, "reset state and positions at the start of each document"),
     FLAG("stateful", cli_train_options, stateful,
-         "continue each sequence in the next step, from the state in which it ended: sequences are consecutive in the "
+         "continue each sequence in the next step from its final state: sequences are consecutive in the "
          "text"),
     COUNT("state-windows", "N", cli_train_options, state_windows,
           "for --stateful: consecutive windows of --context tokens per step and sequence, through whose states the "
@@ -37,7 +37,7 @@ const cli_option cli_train_text_rows[] = {
 static const cli_option result_rows[] = {
     SECTION("Results"),
     TEXT("out", "DIR", cli_train_options, out, "directory of the run: model, checkpoints and metrics.jsonl"),
-    FLAG("resume", cli_train_options, resume, "resume the run in --out with the options it was started with"),
+    FLAG("resume", cli_train_options, resume, "resume the run in --out with its original options"),
     COUNT("eval-every", "N", cli_train_options, eval_every, "steps between evaluations on the validation data",
           .low = 1, .default_text = "a tenth of all steps"),
     COUNT("eval-tokens", "N", cli_train_options, eval_tokens, "maximum tokens per evaluation; 0: all",
@@ -71,10 +71,10 @@ const cli_option cli_train_shape_rows[] = {
     CHOICE_OF("preset", "NAME", cli_train_options, preset, preset_name, "model size (layers, width, heads and context)",
               .default_text = "tiny"),
     TEXT("blocks", "FILE", cli_train_options, blocks,
-         "description of the layers as a list of blocks (JSON: docs/reference/model.md), in place of the options below "
+         "description of the layers as a list of blocks (JSON: docs/reference/model.md), instead of the options below "
          "that describe a layer"),
     COUNT("layers", "N", cli_train_options, layers,
-          "number of layers; with --blocks, the list is repeated until there are as many", .low = 1, .high = 1 << 16,
+          "number of layers; with --blocks, the list is repeated to this number", .low = 1, .high = 1 << 16,
           .default_text = "the preset's; those of --blocks"),
     COUNT("width", "N", cli_train_options, width, "width of the residual stream", .low = 1, .high = 1 << 20,
           .default_text = "the preset's"),
@@ -88,8 +88,7 @@ const cli_option cli_train_shape_rows[] = {
           .low = 1, .high = 1 << 30,
           .default_text =
               "the preset's; with --task, from the longest text; with --lora, that of --init, at most 1024"),
-    CHOICE("mixer", "KIND", cli_train_options, mixer, BO_ENUM_MIXER, "layer in which tokens interact",
-           .default_text = "attention"),
+    CHOICE("mixer", "KIND", cli_train_options, mixer, BO_ENUM_MIXER, "token-mixing layer", .default_text = "attention"),
     CHOICE("ssm", "KIND", cli_train_options, ssm, BO_ENUM_SSM, "for --mixer ssm: structure of the state transition",
            .default_text = "diagonal"),
     COUNT("state-size", "N", cli_train_options, state_size, "for --mixer ssm: state size per channel", .low = 1,
@@ -119,9 +118,9 @@ const cli_option cli_train_shape_rows[] = {
     REAL_OR_AUTO("rope-base", cli_train_options, rope_base, "base of the wavelengths of rotary embeddings",
                  .default_text = "10000"),
     CHOICE_OF("query-norm", "WHEN", cli_train_options, query_norm, choice_name,
-              "normalize queries and keys; auto: yes, unless the attention normalizes them", .default_text = "auto"),
+              "normalize queries and keys; auto: unless the attention normalizes them", .default_text = "auto"),
     CHOICE_OF("output-norm", "WHEN", cli_train_options, output_norm, choice_name,
-              "normalize the output of each head; auto: yes, unless the attention divides it by a sum",
+              "normalize the output of each head; auto: unless the attention divides it by a sum",
               .default_text = "auto"),
     FLAG("untied", cli_train_options, untied, "use separate weights for the output projection and the embedding"),
     FLAG("bias", cli_train_options, bias, "add a bias to linear layers"),
@@ -136,7 +135,7 @@ const cli_option cli_train_shape_rows[] = {
          "simulate matrix products in 8-bit floating point: E4M3 for values, E5M2 for gradients"),
     REAL("dropout", "P", cli_train_options, dropout, "dropout probability", .high = 0.95, .default_text = "0"),
     TEXT("init", "DIR", cli_train_options, init,
-         "start from the weights of this model where shapes match; tensors that are newly initialized are listed"),
+         "start from the weights of this model where shapes match; newly initialized tensors are listed"),
     TEXT("freeze", "NAMES", cli_train_options, freeze,
          "weights of --init that are not trained: prefixes of tensor names, or patterns with *, separated by commas"),
     END_OF_OPTIONS,
@@ -155,8 +154,7 @@ const cli_option cli_train_kind_rows[] = {
 /* After cli_attention_layer_rows. */
 const cli_option cli_train_whiten_rows[] = {
     FLAG("whiten", cli_attention_options, whiten,
-         "start with the M that whitens the queries and keys that the model has on the training text before the first "
-         "step; for language models",
+         "start with the M that whitens the initial queries and keys on the training text; for language models",
          .traits = BO_TRAIT_MATRIX),
     END_OF_OPTIONS,
 };
@@ -174,7 +172,7 @@ const cli_option cli_train_attention_rows[] = {
     COUNT("calibrate-every", "N", cli_train_options, calibrate_every,
           "steps between recalibrations of the frequencies to the data", .low = 1, .default_text = "only at the start"),
     COUNT("redraw", "STEPS", cli_train_options, redraw,
-          "steps after which the random frequencies are drawn anew from the same distribution", .low = 1,
+          "steps between redraws of the random frequencies from the same distribution", .low = 1,
           .default_text = "never"),
     END_OF_OPTIONS,
 };
@@ -211,7 +209,7 @@ const cli_option cli_train_learning_rows[] = {
     COUNT("batch", "N", cli_train_options, batch, "sequences per step over all ranks; with --task, packs per step",
           .low = 1, .high = 1 << 24,
           .default_text = "16; with --task, packs with 16384 tokens in total, for translate 4096"),
-    COUNT("micro-batch", "N", cli_train_options, micro_batch, "sequences or packs that are computed at the same time",
+    COUNT("micro-batch", "N", cli_train_options, micro_batch, "sequences or packs per forward and backward pass",
           .low = 1, .high = 1 << 24, .default_text = "by memory"),
     FLAG("checkpointing", cli_train_options, checkpointing,
          "activation checkpointing: keep the activations of one layer at a time and recompute the others; less memory, "
@@ -236,13 +234,12 @@ const cli_option cli_train_learning_rows[] = {
 const cli_usage cli_train_usage = {
     .command = "train",
     .synopsis = "--data FILE... --out DIR [options]   or   --resume --out DIR",
-    .about =
-        "Trains a language model with any of the attention kinds on text. DIR receives the files that Hugging Face "
-        "uses: config.json, model.safetensors and tokenizer.json. bochner eval and bochner generate read it. "
-        "--resume continues a run that was stopped or killed; the final weights are the same, bit for bit. With "
-        "mpirun, the batch is split over the ranks. With --task, it trains a model that classifies texts, matches "
-        "pairs of texts or translates; the data are tab-separated lines. With --model FILE, it trains a network "
-        "that the file describes on a table, images or a graph.",
+    .about = "Trains a language model with any of the attention kinds on text. DIR becomes a Hugging Face model "
+             "directory: config.json, model.safetensors and tokenizer.json. bochner eval and bochner generate read it. "
+             "--resume continues a run that was stopped or killed; the final weights are the same, bit for bit. With "
+             "mpirun, the batch is split over the ranks. With --task, it trains a model that classifies texts, matches "
+             "pairs of texts or translates; the data are tab-separated lines. With --model FILE, it trains the network "
+             "described by the file on a table, images or a graph.",
     .examples = "  bochner train --data text.txt --out model --minutes 2\n"
                 "  bochner train --data text.txt --out softmax --attention softmax --steps 400 --plot loss.svg\n"
                 "  bochner train --resume --out model\n"

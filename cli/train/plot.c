@@ -47,7 +47,7 @@ int cli_train_plot(cli_train_job *job)
     char title[CLI_TRAIN_TITLE];
     plot_data p = {.title = title, .loss = job->kind->plot_labels(job, title)};
     if (!cli_run_read(job->options->out, &p.metrics))
-        return cli_fail(job->session, "no picture %s: %s/metrics.jsonl: %s", job->options->plot, job->options->out,
+        return cli_fail(job->session, "no plot %s: %s/metrics.jsonl: %s", job->options->plot, job->options->out,
                         strerror(errno));
     const int status = cli_plot_file(job->session, job->options->plot, "", draw, &p);
     cli_run_metrics_free(&p.metrics);

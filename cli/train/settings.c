@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char KEPT[] = "train.json"; /* in the directory of a run: the options it was started with */
+static const char KEPT[] = "train.json"; /* the original options in the directory of a run */
 
-/* Parses one source over the earlier ones. If it names data files, they replace all earlier data files. */
+/* Parses one source over the earlier sources. Its data files, if any, replace all earlier data files. */
 static cli_parsed parse(int argc, char **argv, cli_train_args *args)
 {
     cli_train_options *o = &args->options;
@@ -24,7 +24,7 @@ static cli_parsed parse(int argc, char **argv, cli_train_args *args)
     return parsed;
 }
 
-/* Options of earlier versions and their present names, which are not longer. */
+/* Options of earlier versions and their current names, which are not longer. */
 static const char *const renamed[][2] = {{"--normaliser", "--normalizer"},
                                          {"--positions=rope-neighbours", "--positions=rope-neighbors"}};
 
@@ -56,15 +56,15 @@ static void begin(cli_train_args *args)
     args->common = (cli_common){0};
 }
 
-/* The options the run was started with; --resume is not among them. The program wrote them: if they cannot be parsed,
- * the file is damaged, and the command line is not wrong. */
+/* The original options of the run, without --resume. The program wrote them: if they cannot be parsed, the file is
+ * damaged, which is not a usage error. */
 static cli_parsed parse_saved(cli_train_args *args, const char *directory)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", directory, KEPT);
     if (access(path, F_OK) != 0) return CLI_PARSED;
     const cli_parsed parsed = parse_file(args, 0, path);
-    CLI_SET_GIVEN(&args->options, precision, true); /* also on another device */
+    CLI_SET_GIVEN(&args->options, precision, true); /* keeps the precision on another device */
     return parsed == CLI_PARSE_ERROR ? CLI_UNREADABLE : parsed;
 }
 
@@ -107,7 +107,7 @@ void cli_train_args_free(cli_train_args *args)
 
 /* ---- train.json -------------------------------------------------------------------------------------------------- */
 
-/* If there are more files than the list has room for, none is stored, and --resume requires --data. */
+/* If there are more files than the capacity of the list, no file is stored, and --resume requires --data. */
 static void list_texts(const cli_arguments *files, cli_list *data)
 {
     if (files->count > CLI_LIST_CAPACITY - data->count)
@@ -116,7 +116,7 @@ static void list_texts(const cli_arguments *files, cli_list *data)
         for (size_t i = 0; i < files->count; i++) data->items[data->count++] = files->items[i];
 }
 
-/* Absolute paths of the files that a run reads, so that it can be resumed from any directory. To be freed. */
+/* Absolute paths of the input files of a run, so that it can be resumed from any directory. Freed by the caller. */
 typedef struct absolute_paths {
     char *items[CLI_LIST_CAPACITY + 8];
     size_t count;

@@ -24,9 +24,10 @@ const cli_option cli_train_texts_rows[] = {
           .default_text = "2048"),
     CHOICE("pooling", "HOW", cli_train_texts_options, pooling, BO_ENUM_POOLING,
            "for classify and match: combines the token vectors of a text into one vector", .default_text = "mean"),
-    FLAG("forward", cli_train_texts_options, forward,
-         "for classify and match: read forward only, so that texts of any length can be streamed with a state of fixed "
-         "size"),
+    FLAG(
+        "forward", cli_train_texts_options, forward,
+        "for classify and match: causal layers only, so that texts of any length can be streamed with a state of fixed "
+        "size"),
     COUNT("encoder-layers", "N", cli_train_texts_options, encoder_layers, "for translate: encoder layers", .low = 1,
           .high = 1 << 12, .default_text = "the value of --layers"),
     CHOICE_OF("encoder-attention", "KIND", cli_train_texts_options, encoder_attention, cli_attention_kind_choice,
@@ -80,8 +81,8 @@ static int not_translation(const char *option)
     return cli_usage_error("train", "--%s needs --task translate", option);
 }
 
-/* The attention of the encoder, or cross attention: `kind` (NULL: that of the decoder) with the options of the decoder
- * that apply to it. */
+/* The attention of the encoder, or cross attention: `kind` (NULL: the kind of the decoder) with the applicable options
+ * of the decoder. */
 static cli_attention_options part_options(const cli_train_options *o, const unsigned *kind)
 {
     const cli_attention_options decoder = cli_train_attention(o, &cli_train_texts);
@@ -150,7 +151,7 @@ static int check_absent(const cli_train_options *o)
     return translation_option(t) ? not_translation(translation_option(t)) : CLI_DONE;
 }
 
-/* The better of the two for each task: docs/results.md. */
+/* The better default for each task: docs/results.md. */
 static const char *attention(const cli_train_options *o)
 {
     return o->texts.task == BO_MODEL_TASK_TRANSLATE ? "rfa-gate" : "rfa";
@@ -158,7 +159,7 @@ static const char *attention(const cli_train_options *o)
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
 
-/* The model of --init, which may be adapted; NULL if there is none. */
+/* The model of --init, which may have adapters; NULL: none. */
 static const bo_model *given_model(const cli_train_job *job)
 {
     return job->init ? job->init : job->model;
@@ -171,14 +172,14 @@ static bool accepts(const cli_train_job *job, const bo_model *init)
     return true;
 }
 
-/* A model with the same task also has the classes. */
+/* A model with the same task also defines the classes. */
 static bool same_task(const cli_train_job *job)
 {
     const bo_model *model = given_model(job);
     return model && bo_model_describe(model)->task == job->options->texts.task;
 }
 
-/* The training texts, without what needs a tokenizer. */
+/* The description of the training texts, without members that need a tokenizer. */
 static bo_texts_desc training_files(const cli_train_job *job, const char *const *paths, size_t count)
 {
     static const bo_texts_kind kinds[] = {[BO_MODEL_TASK_CLASSIFY] = BO_TEXTS_LABELED,
@@ -215,7 +216,7 @@ static bo_texts_desc training_texts(const cli_train_job *job, const char *const 
     return desc;
 }
 
-/* The smallest power of two that is not less. */
+/* The smallest power of two that is at least `minimum`. */
 static size_t power_of_two(size_t minimum)
 {
     size_t power = 1;
@@ -223,7 +224,7 @@ static size_t power_of_two(size_t minimum)
     return power;
 }
 
-/* The default context: long enough for all texts, except for long labeled texts. */
+/* The default context: long enough for all texts, except very long labeled texts. */
 static size_t context_of(const bo_texts *texts)
 {
     size_t longest = 1;
@@ -285,12 +286,12 @@ static bo_attention_desc part_attention(const cli_train_job *job, const bo_model
     const cli_attention_options options = part_options(job->options, kind);
     bo_attention_desc a = cli_attention_numbered(&options, 0);
     if (!kind && CLI_GIVEN(job->options, gate)) a.gate = job->options->gate;
-    a.heads = bo_model_block(d, 0)->heads; /* softmax is all zero, which would mean the attention of the decoder */
+    a.heads = bo_model_block(d, 0)->heads; /* softmax is all zero, which stands for the attention of the decoder */
     a.causal = false;
     return a;
 }
 
-/* Gives the encoder blocks of its own, which are those of the decoder at first. */
+/* Creates separate blocks of the encoder, as copies of the blocks of the decoder. */
 static cli_blocks separate_encoder(cli_train_job *job, bo_model_desc *d)
 {
     const cli_blocks list = cli_blocks_of(d);
@@ -309,7 +310,7 @@ static void set_encoder(bo_block *b, const bo_attention_desc *given, size_t feat
 {
     bo_attention_desc a = *given;
     a.heads = b->heads;
-    if (b->attention.kind != a.kind) { /* norms and initial values of its own */
+    if (b->attention.kind != a.kind) { /* sets its own norms and initial values */
         b->query_norm = b->output_norm = BO_CHOICE_AUTO;
         if (bo_attention_has(&b->attention, BO_TRAIT_MIX) != bo_attention_has(&a, BO_TRAIT_MIX)) b->sigma = 1;
     }
@@ -338,7 +339,7 @@ static bool describe_encoder(cli_train_job *job, bo_model_desc *d)
     return false;
 }
 
-/* All zero: the cross attention follows the attention. */
+/* All zero: the cross attention copies the attention. */
 static void set_cross(bo_model_desc *d, const bo_attention_desc *a)
 {
     const cli_blocks list = cli_blocks_of(d);
@@ -431,7 +432,8 @@ static void format_classes(const bo_texts *texts, const size_t *counts, char out
         snprintf(out + length, CLASSES_TEXT - length, " and %s more classes", cli_count(classes - CLASSES_SHOWN).s);
 }
 
-/* Warns of classes without training examples, and of so many classes that the first column is probably not a label. */
+/* Warns about classes without training examples, and about a number of classes that suggests that the first column is
+ * not a label. */
 static void report_classes(const cli_train_job *job)
 {
     const size_t classes = bo_texts_describe(job->texts)->classes, examples = bo_texts_describe(job->texts)->count;

@@ -1,11 +1,11 @@
-/* bochner train: the steps that all kinds of training share. */
+/* bochner train: the common steps of all kinds of training. */
 #include "train.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The first kind that the options select; the last kind accepts all options. */
+/* The first kind selected by the options; the last kind accepts all options. */
 static const cli_train_kind *const kinds[] = {&cli_train_readout, &cli_train_network, &cli_train_texts,
                                               &cli_train_language};
 
@@ -121,7 +121,7 @@ void cli_train_suggest_next(const cli_train_job *job)
     free(directory);
 }
 
-/* Stopped by a signal: the trainer wrote a checkpoint if at least one step was done. */
+/* Stopped by a signal: the trainer wrote a checkpoint after the first step. */
 static int stopped(cli_train_job *job)
 {
     const bo_training_report *report = job->trainer ? bo_trainer_report(job->trainer) : NULL;
@@ -142,14 +142,14 @@ static int failed(cli_train_job *job, bo_status status)
     return status == BO_CANCELED ? stopped(job) : cli_fail_status(job->session, status);
 }
 
-/* A resumed run may have had no step left to take; its report then has no estimate of the remaining time. */
+/* A resumed run may already be complete; its report then has no estimate of the remaining time. */
 static void report_if_complete(const cli_train_job *job)
 {
     const bo_training_report *report = bo_trainer_report(job->trainer);
     if (!job->resumed || !isnan(report->seconds_left)) return;
     char *directory = cli_shell_quoted(job->options->out);
     cli_note(job->session,
-             "Complete    the run has already taken all %s steps; to train longer, start a new run: "
+             "Complete    the run has already completed all %s steps; to train longer, start a new run: "
              "bochner train --init %s --data FILE --out DIR",
              cli_count((size_t)report->steps).s, directory);
     free(directory);
@@ -173,7 +173,7 @@ static int run(cli_train_job *job)
     if (job->weights->write_files && !job->weights->write_files(job)) return CLI_FAILED;
     if (first && !job->resumed && !cli_train_save_options(session, job->args)) return CLI_FAILED;
     session->progress.only = "training";
-    cli_signals_saving(); /* before, there was nothing to save */
+    cli_signals_saving(); /* before this, there is nothing to save */
     status = bo_trainer_run(session->context, job->trainer);
     cli_progress_clear(&session->progress);
     if (status != BO_OK) return failed(job, status);

@@ -1,9 +1,9 @@
 /* bochner train: options, data, model and run.
  *
- * There are several kinds of training (src/train/task.h has the same table on the other side of the API): a language
- * model on text, a model that classifies, matches or translates texts, and a network on a table, images or a graph.
- * Each kind is one file with option rows and a struct of functions. train.c runs the steps and calls the functions of
- * the kind. */
+ * There are several kinds of training: a language model on text, a model that classifies, matches or translates texts,
+ * and a network on a table, images or a graph. Each kind is one file with option rows and a struct of functions
+ * (src/train/task.h is the corresponding table of the library). train.c runs the steps and calls the functions of the
+ * kind. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -104,17 +104,17 @@ typedef struct cli_train_args {
     cli_train_options options;
     cli_common common;
     cli_arguments files; /* further data files */
-    char **stored[2];    /* strings that options point into: from train.json, from --config */
+    char **stored[2];    /* arguments from train.json and from --config; the options point to them */
     int stored_count[2];
 } cli_train_args;
 
 /* Sets all defaults. */
 void cli_train_clear(cli_train_options *options);
-/* Reads the options. The command line takes precedence over --config, and --config over the options that the run in
- * --out was started with (--resume); settings.c. */
+/* Reads the options. The command line takes precedence over --config, and --config over the original options of the run
+ * in --out (--resume); settings.c. */
 cli_parsed cli_train_parse(int argc, char **argv, cli_train_args *args);
 void cli_train_args_free(cli_train_args *args);
-/* Stores the options in the directory of the run, for --resume. */
+/* Writes the options to the directory of the run, for --resume. */
 bool cli_train_save_options(cli_session *session, const cli_train_args *args);
 
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
@@ -122,19 +122,20 @@ bool cli_train_save_options(cli_session *session, const cli_train_args *args);
 typedef struct cli_train_job cli_train_job;
 enum { CLI_TRAIN_LOSS = 160, CLI_TRAIN_TITLE = 400, CLI_TRAIN_FILES = 4096 };
 
-/* All members are required unless marked optional. A kind with `solve` has no run, and so no messages about one.
+/* All members are required unless marked optional. A kind with `solve` has no run and no messages about a run.
  * Functions that return bool return false after an error message; functions that return int return CLI_DONE, or another
  * exit status after a message. */
 typedef struct cli_train_kind {
-    const char *unit;   /* of reports: "tokens" */
+    const char *unit;   /* unit of reports: "tokens" */
     size_t test_tokens; /* default of --eval-tokens */
-    bool reads_twice;   /* reads the data files more than once, for all options */
+    bool reads_twice;   /* always reads the data files more than once */
 
-    /* Whether the options select this kind. */
+    /* True if the options select this kind. */
     bool (*is_requested)(const cli_train_options *options);
-    /* Checks that the options of the kind are consistent, and that no option of other kinds is given. */
+    /* Checks that the options of the kind are consistent, and that no options of other kinds are given. */
     int (*check)(const cli_train_args *args);
-    /* Checks, for another kind, that no option of this kind is given. NULL: this kind has no options. */
+    /* Called for another selected kind: checks that no options of this kind are given. NULL: this kind has no
+     * options. */
     int (*check_absent)(const cli_train_options *options);
     /* The default of --attention; NULL: the kind has no attention. */
     const char *(*attention)(const cli_train_options *options);
@@ -143,9 +144,9 @@ typedef struct cli_train_kind {
     bool (*open)(cli_train_job *job);
     /* Fills the members of job->desc that depend on the kind. */
     void (*describe)(cli_train_job *job);
-    /* Replaces the run of the trainer; NULL: the trainer is run. */
+    /* Replaces the trainer; NULL: the trainer runs. */
     int (*solve)(cli_train_job *job);
-    /* Prints the command to run next (cli_suggest_next); `directory` has the best weights. */
+    /* Suggests the next command (cli_suggest_next); `directory` contains the best weights. */
     void (*suggest_next)(const cli_train_job *job, const char *directory);
 
     void (*report_plan)(const cli_train_job *job);
@@ -190,7 +191,7 @@ typedef struct cli_train_weights {
     /* Opens the model of --init, before the data, and the model that is trained, after the data. */
     bool (*open_init)(cli_train_job *job);
     bool (*open_model)(cli_train_job *job);
-    /* Writes the files that the weights need into the directory of the run, which exists. NULL: there are none. */
+    /* Writes additional files of the weights to the existing directory of the run. NULL: none. */
     bool (*write_files)(cli_train_job *job);
 } cli_train_weights;
 extern const cli_train_weights cli_train_new_model; /* model.c */
@@ -202,15 +203,15 @@ struct cli_train_job {
     const cli_train_options *options;
     const cli_train_kind *kind;
     const cli_train_weights *weights;
-    bool resumed; /* --out already holds this run */
+    bool resumed; /* the run in --out is continued */
 
     /* Text models. */
     bo_tokenizer *tokenizer;
     bo_model *init, *model;
-    bo_model_desc described; /* owned: the descriptor of --init, with the blocks that the options change */
+    bo_model_desc described; /* owned: the descriptor of --init, with blocks changed by the options */
     bo_corpus *train, *valid;
     bo_texts *texts, *held_out_texts; /* or these, with --task */
-    bo_block *encoder_blocks;         /* owned: those of a new encoder whose layers differ */
+    bo_block *encoder_blocks;         /* owned: blocks of a new encoder whose layers differ */
     size_t longest;                   /* maximum tokens per text: the context; 0: not known yet */
     bo_examples *examples, *held_out; /* or these, with --model */
 
@@ -219,10 +220,10 @@ struct cli_train_job {
     bo_training_cost plan;
     bo_trainer *trainer;
     double gemm;        /* GEMM rate in 1e9 operations per second; NAN: not known */
-    int measured_again; /* how often, because steps were faster */
+    int measured_again; /* number of measurements repeated because steps were faster */
 };
 
-/* A job for the options; nothing is open yet. */
+/* Returns a job for the options; nothing is open yet. */
 cli_train_job cli_train_job_of(cli_session *session, const cli_train_args *args);
 void cli_train_close(cli_train_job *job);
 bool cli_train_ok(cli_train_job *job, bo_status status); /* false after an error message */
@@ -233,21 +234,22 @@ cli_attention_options cli_train_attention(const cli_train_options *options, cons
 bool cli_train_other_mixer(const cli_train_options *options);
 bool cli_train_open_model(cli_train_job *job); /* an `open`: tokenizer, --init, data and model */
 bool cli_train_open_text(cli_train_job *job);  /* the same without the model */
-/* Gives a block the attention of the options, and the initial values of its parameters. The sizes must be set. */
+/* Sets the attention of a block from the options, and the initial values of its parameters. The sizes must be set. */
 void cli_train_set_attention(const cli_train_job *job, const bo_model_desc *desc, bo_block *block);
-/* The preset or the model of --init, changed by the options. The tokenizer must be open. */
+/* The descriptor of the preset or of the model of --init, with the changes of the options. The tokenizer must be
+ * open. */
 bool cli_train_describe_model(cli_train_job *job, bo_model_desc *out); /* valid until the next call */
-/* True if --attention replaces the attention of a model that adapters are added to (adapters.c). */
+/* True if --attention replaces the attention of a model with adapters (adapters.c). */
 bool cli_train_replaces(const cli_train_options *options);
 /* A description as text; NULL after an error message. Freed by bo_free. */
 char *cli_train_read_description(cli_session *session, const char *path);
-/* The directory of the model that has the adapters' frozen weights, and its tokenizer with its special tokens. */
+/* The directory of the model with the frozen weights of the adapters and the tokenizer with its special tokens. */
 const char *cli_train_base(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
 /* Returns the tokens per training sequence of adapters; 0: no adapters, and the context of the model (adapters.c). */
 size_t cli_train_window(const cli_train_job *job);
 
 /* Messages (report.c). */
-bool cli_train_plan(cli_train_job *job); /* prints the plan; false: it does not fit into memory */
+bool cli_train_plan(cli_train_job *job); /* prints the plan; false: training does not fit into memory */
 void cli_train_report_model(const cli_train_job *job);
 void cli_train_report_memory(const cli_train_job *job);
 /* ", about 5 min" for all steps; empty if the rate of the device is not known. */
@@ -257,12 +259,12 @@ bool cli_train_progress(void *job, const bo_training_report *report); /* a bo_re
 /* The first data file, and the number of further files. */
 const char *cli_train_files(const cli_train_job *job, char out[CLI_TRAIN_FILES]);
 void cli_train_model_title(const bo_model *model, char out[CLI_TRAIN_TITLE]);
-/* The JSON report on a model; `data` adds members about the data (may be NULL). */
+/* Prints the JSON report on a model; `data` adds members about the data (may be NULL). */
 void cli_train_model_json(const cli_train_job *job, void (*data)(const cli_train_job *job, cli_json *json));
 /* "Model       DIR; weights with the best validation loss: DIR/best" */
 void cli_train_print_directory(const cli_train_job *job, const char *title);
 int cli_train_plot(cli_train_job *job); /* plot.c */
-/* Prints the command to run after this one. */
+/* Suggests the next command. */
 void cli_train_suggest_next(const cli_train_job *job);
 
 #endif

@@ -157,7 +157,7 @@ class Session:
         return int(lib.bo_session_remaining(self._open()))
 
     @property
-    def room(self) -> int:
+    def room(self) -> int:  # former name
         """Former name of :attr:`remaining`, which will be removed in the next version."""
         warn_renamed("Session.room", "Session.remaining")
         return self.remaining

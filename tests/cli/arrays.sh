@@ -11,7 +11,7 @@ done
 count_of() { # count_of SHAPE: number of elements, for example 24 for "2, 3, 4"
     echo "$1" | awk -F, '{ n = 1; for (i = 1; i <= NF; i++) if ($i != "") n *= $i; print n }'
 }
-# piece POOL SHAPE FIRST: an array of this shape with numbers of the pool, starting at number FIRST.
+# piece POOL SHAPE FIRST: an array of this shape with numbers from the pool, starting at number FIRST.
 piece() {
     head -c 10 "$1.npy"
     printf '%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
@@ -72,8 +72,8 @@ attend() {
     succeeds "$BOCHNER" attention "$@"
 }
 
-# refused WORDS OPTIONS...: the command fails with these words and writes nothing. wrong: the same, with the exit status
-# of wrong use.
+# refused TEXT OPTIONS...: the command fails with this text and writes nothing. wrong: the same, with the exit status of
+# usage errors.
 refused() {
     words=$1
     shift

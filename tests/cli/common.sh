@@ -22,7 +22,7 @@ succeeds() {
     return 1
 }
 
-# fails STATUS WORDS COMMAND...: the command has this exit status, standard error contains each of the words (separated
+# fails STATUS TEXTS COMMAND...: the command has this exit status, standard error contains each of the texts (separated
 # by |), and standard output is empty.
 fails() {
     expected=$1
@@ -42,7 +42,8 @@ fails() {
     done
 }
 
-# attended COMMAND... &: a background job that Ctrl-C stops. A shell without job control starts others with SIGINT ignored.
+# attended COMMAND... &: a background job that Ctrl-C stops. A shell without job control starts others with SIGINT
+# ignored.
 attended() {
     exec env --default-signal=INT "$@"
 }

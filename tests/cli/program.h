@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Returns the output of the command, including standard error if it must fail; the caller frees it. `status` is the
- * expected exit status. Lines that contain the word `without` (or NULL), such as times, are removed. */
+ * expected exit status. Lines that contain the text `without` (or NULL), such as times, are removed. */
 static inline char *program_prints(const char *directory, int status, const char *arguments, const char *without)
 {
     enum { CAPACITY = 1 << 16 };

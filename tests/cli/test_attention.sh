@@ -178,12 +178,13 @@ attend --q Q.npy --k K.npy --v V.npy --kind favor --causal --plan
 grep -q "chunks of" out && grep -q "operations" out || complain "the plan: $(cat out)"
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --plan --json
 [ "$(field out seconds)" = "" ] && [ "$(field out tasks)" = 2 ] || complain "the plan as JSON: $(cat out)"
-attend --advise --q Q.npy --k K.npy --causal --most 512 --target 0.3
+attend --advise --q Q.npy --k K.npy --causal --max-features 512 --target 0.3
 for words in "^Measured" "entropy of softmax attention" "^Maps .*error of 0.3" "^Advice"; do
     grep -q "$words" out || complain "--advise lacks '$words': $(cat out)"
 done
-attend --advise --q Q.npy --k K.npy --v V.npy --most 64 --json
+attend --advise --q Q.npy --k K.npy --v V.npy --max-features 64 --json
 [ "$(field out target)" = 0.1 ] && [ -n "$(field out reason)" ] || complain "advice as JSON: $(cat out)"
+grep -q '"max_features": \([0-9]*\), "most": \1' out || complain "the limit of features under both keys: $(cat out)"
 # The suggested options can be used as printed: they include the given ones, and the error is within the variation of a
 # draw.
 attend --advise --q Q.npy --k K.npy --v V.npy --causal --scale 0.05 --seed 3
@@ -197,7 +198,7 @@ done
 attend --q Q.npy --k K.npy --v V.npy $options --out O.npy
 attend --q Q.npy --k K.npy --v V.npy --kind softmax --causal --scale 0.05 --out O2.npy
 expect "the advice, followed" "$(distance O.npy O2.npy)" '<' 0.15
-attend --advise --q Q.npy --k K.npy --target 1e-9 --most 16 --json
+attend --advise --q Q.npy --k K.npy --target 1e-9 --max-features 16 --json
 [ "$(field out options)" = null ] || complain "options where nothing is advised: $(field out options)"
 # Norms so large that all weights vanish for many queries: this is reported and counted.
 attend --q Q.npy --k K.npy --v V.npy --kind favor --map oprf --features 16 --scale 3000 --out O.npy --json
@@ -269,7 +270,7 @@ wrong "--clamp has no effect" --q Q.npy --k K.npy --v V.npy --kind linear --norm
 wrong "--draw has no effect for the elu map" --q Q.npy --k K.npy --v V.npy --kind linear --draw iid
 wrong "--plan computes no output|--out" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --out plan.npy
 wrong "--plan computes no output|--compare" --q Q.npy --k K.npy --v V.npy --kind softmax --plan --compare
-wrong "--most: expected a whole number from 16" --q Q.npy --k K.npy --advise --most 7
+wrong "--max-features: expected a whole number from 16" --q Q.npy --k K.npy --advise --max-features 7
 wrong "cannot be used with --advise" --q Q.npy --k K.npy --advise --kind softmax
 wrong "standard input" --q - --k - --v V.npy --kind softmax
 wrong "expected options only" Q.npy K.npy V.npy

@@ -1,5 +1,5 @@
-# Causal attention on the command line: tokens from a position on do not change a bit of the outputs before it, for every
-# kind and for everything that is fitted to data; what is fitted, and which outputs use it, is reported.
+# Causal attention on the command line: tokens from a position on do not change a bit of earlier outputs, for every kind
+# and every fit to data; the report names the fit and the outputs that use it.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/arrays.sh"
 
@@ -30,8 +30,8 @@ change_from() {
         { head -c $bytes $name.npy; tail -c +$((bytes + 1)) other.$name.npy; } >changed.$name.npy
     done
 }
-# causal FIRST OPTIONS...: outputs before token 20, and before token FIRST, do not depend on the tokens from there on; the
-# output of the last token does.
+# causal FIRST OPTIONS...: outputs before token 20, and before token FIRST, do not depend on the tokens from there on;
+# the output of the last token does.
 causal() {
     first=$1
     shift
@@ -55,7 +55,7 @@ kinds=$(tr -s ' \n' '  ' <out | sed 's/.*--kind KIND kind of attention: //; s/ -
 for kind in $kinds; do causal 3 --kind "$kind"; done
 
 # ---- everything that is fitted to data ---------------------------------------------------------------------------------
-# Token 3 is one of the 8 tokens that the fit is made from; the outputs before token 20 use the fit from token 8 on.
+# Token 3 is one of the 8 tokens of the fit; the outputs before token 20 use the fit from token 8 on.
 for how in "favor++" "favor#" "favor --proposal gaussian" "favor --sampling optimal" "favor++ --sampling optimal" \
     "favor --propose" "favor --map oprf" "favor++ --decay 0.9" "dark --whiten" "dark --propose" "dark --proposal oprf" \
     "hybrid --window 3 --proposal sderf" "linear --map rbf --sampling optimal" "linear --map oprf" "rfa --sampling optimal"; do
@@ -80,7 +80,7 @@ first=$((128 + 4 * WIDTH * 8))
     cmp -s -n $first favor.npy O2.npy && complain "the fit to named data does not change the first outputs"
     grep -q warning err && complain "a warning though the calibration is other data: $(cat err)"
     attend $arrays --kind favor# --causal --calibrate-rows 8
-    grep -q "^Fit  *to the first 8 tokens, whose own outputs do not use it" err || complain "the fit is not reported: $(cat err)"
+    grep -q "^Fit  *to the first 8 tokens, whose outputs do not use it" err || complain "the fit is not reported: $(cat err)"
     # The whole input is named as data of the fit, or nothing is left after the first tokens.
     attend $arrays --kind favor# --causal --calibrate-q Q.npy --calibrate-k K8.npy
     grep -q "warning: the attention is fitted to its own queries or keys" err || complain "no warning: $(cat err)"

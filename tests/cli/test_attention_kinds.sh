@@ -28,7 +28,7 @@ memory() {
             for (j = 1; j <= D; j++) { e[j] = x[v, j]
                 if (kind == "delta") for (i = 1; i <= D; i++) e[j] -= s[i, j] * x[k, i] }
             for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) s[i, j] += b * x[k, i] * e[j] }
-        function answer(row,   i, j, o) {
+        function output(row,   i, j, o) {
             if (kind == "ridge") solve(row); else for (i = 1; i <= D; i++) y[i] = x[row, i]
             for (j = 1; j <= D; j++) { o = 0; for (i = 1; i <= D; i++) o += s[i, j] * y[i]; printf "%.9g\n", scale * o } }
         END { M = pool == "" ? N : pool
@@ -39,8 +39,8 @@ memory() {
                 for (i = 1; i <= D; i++) for (j = 1; j <= D; j++) { s[i, j] = 0; h[i, j] = 0 }
                 for (t = 1; t <= M; t++) { at = kh * M + t
                     absorb(keys + at, values + at, gates + at, betas == "-" ? 1 : x[after + at, 1])
-                    if (pool == "") answer(head * N + t) }
-                for (t = 1; pool != "" && t <= N; t++) answer(head * N + t) } }'
+                    if (pool == "") output(head * N + t) }
+                for (t = 1; pool != "" && t <= N; t++) output(head * N + t) } }'
 }
 
 piece normal "2, 37, 5" 0 >Q.npy
@@ -253,10 +253,10 @@ piece normal "2, 90, 5" 3000 >CK.npy
 # shellcheck disable=SC2086
 {
     attend $arrays --kind softmax --causal --scale 0.3 --out exact.npy
-    attend --advise $arrays --causal --most 128 --scale 0.3 --seed 4
+    attend --advise $arrays --causal --max-features 128 --scale 0.3 --seed 4
     tr -s ' \n' ' ' <out | grep -q "measured with a fit to tokens of the whole input" || complain "the fit of the advice: $(cat out)"
     sed -n 's/^ .*\( --kind .*\)/\1/p' out >rows
-    sed -n '/--kind/ { s/^  *>* *//; s/ unbounded / - /; p; }' out | grep -v ^Options | awk '{ print $2 }' >told
+    sed -n '/--kind/ { s/^  *>* *//; s/ unbounded / - /; p; }' out | grep -v ^Options | awk '{ print $2 }' >reported
     [ "$(wc -l <rows)" -ge 10 ] || complain "few rows of advice: $(cat out)"
     for words in "--kind favor++" "--kind favor#" "--proposal gaussian" "--sampling optimal" "--kind taylor" "--degree 4" \
         "--kind hybrid" "--kind rfa --temperature"; do
@@ -269,18 +269,18 @@ piece normal "2, 90, 5" 3000 >CK.npy
         [ "$error" = - ] && continue
         expect "$options" "$(distance O.npy exact.npy)" '<' "$(awk -v e="$error" 'BEGIN { print 2 * e + 1e-6 }')"
     done 3<<END
-$(paste told rows)
+$(paste reported rows)
 END
 }
 
 # Nothing can be estimated, and this is reported: one key, or identical keys.
 piece normal "2, 1, 5" 0 >single.npy
 { head -c 128 K.npy; head -c $((4 * 370)) /dev/zero; } >alike.npy
-attend --advise --q single.npy --k single.npy --causal --most 16
+attend --advise --q single.npy --k single.npy --causal --max-features 16
 tr -s ' \n' ' ' <out | grep -q "The errors are not meaningful: every query sees one key" || complain "advice of one key: $(cat out)"
-attend --advise --q Q.npy --k alike.npy --most 16 --json
+attend --advise --q Q.npy --k alike.npy --max-features 16 --json
 case $(field out nothing_measured) in *"all keys or all values are equal"*) ;; *) complain "advice of keys alike: $(cat out)" ;; esac
-attend --advise --q Q.npy --k K.npy --most 16 --json
+attend --advise --q Q.npy --k K.npy --max-features 16 --json
 [ "$(field out nothing_measured)" = null ] || complain "nothing is measured: $(cat out)"
 
 # ---- bad input -------------------------------------------------------------------------------------------------------------

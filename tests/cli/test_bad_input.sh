@@ -2,7 +2,7 @@
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 200 1 >train.csv
 
-# refused WORDS OPTIONS...: fit fails with these words and leaves no file behind.
+# refused TEXT OPTIONS...: fit fails with this text and leaves no file behind.
 refused() {
     words=$1
     shift
@@ -67,7 +67,8 @@ refused "no_rooms.csv|rooms" train.csv --test no_rooms.csv
 awk -F, -v OFS=, 'NR > 1 { $4 = $4 "e300" } { print }' train.csv >huge.csv
 refused "row 0|expected a target between" huge.csv --task regression
 
-# Numbers far from 1: the result does not depend on the unit of the target; inputs that float32 cannot hold are reported.
+# Numbers far from 1: the result does not depend on the unit of the target; inputs that float32 cannot hold are
+# reported.
 fit_r2() {
     succeeds "$BOCHNER" fit "$1" --task regression --features 64 --holdout 0.25 --json
     field out r2

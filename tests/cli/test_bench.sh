@@ -3,8 +3,8 @@
 [ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is a large matrix product
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# pictures PART ROWS: images of 2 x 4 pixels of two classes, in files named like those of MNIST.
-pictures() {
+# images PART ROWS: images of 2 x 4 pixels of two classes, in files named like the files of MNIST.
+images() {
     awk -v n="$2" 'BEGIN { srand(n); printf "\\0000\\0000\\0010\\0003\\0000\\0000\\0000\\0%03o", n;
         printf "\\0000\\0000\\0000\\0002\\0000\\0000\\0000\\0004";
         for (i = 0; i < n; i++) for (j = 0; j < 8; j++) printf "\\0%03o", (j % 4 < 2) == (i % 2) ? 150 + 100 * rand() : 60 * rand() }' >text
@@ -12,8 +12,8 @@ pictures() {
     awk -v n="$2" 'BEGIN { printf "\\0000\\0000\\0010\\0001\\0000\\0000\\0000\\0%03o", n; for (i = 0; i < n; i++) printf "\\0%03o", i % 2 }' >text
     printf '%b' "$(cat text)" >"$1-labels-idx1-ubyte"
 }
-pictures train 200
-pictures t10k 60
+images train 200
+images t10k 60
 
 # beside WHAT: the rate of the default fit names its precision; if that is not float32, there is a second rate.
 beside() {
@@ -26,7 +26,7 @@ beside() {
 succeeds "$BOCHNER" bench machines --gemm 256 --only speed --mnist . --features 64 --repeats 1 --peers nowhere
 beside MNIST
 grep -q "^MNIST, fit rate.*ran in int8" out || complain "int8 was not chosen for lambda 0.1: $(cat out)"
-grep -q "accuracy 100.00%" out || complain "two kinds of pictures that differ in every pixel: $(cat out)"
+grep -q "accuracy 100.00%" out || complain "two kinds of images that differ in every pixel: $(cat out)"
 succeeds "$BOCHNER" bench machines --gemm 256 --only stream --scratch . --rows 20000 --stream-features 32 --fashion nowhere
 beside stream
 ls | grep -q bochner-stream && complain "left behind: $(ls)"

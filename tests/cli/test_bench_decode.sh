@@ -4,21 +4,21 @@
 yes 'the quick brown fox jumps over the lazy dog' | head -n 200 >text
 succeeds "$BOCHNER" train --data text --out model --layers 2 --width 64 --heads 2 --context 32 --steps 1 --batch 1
 
-# figure NAME: the value of a figure.
-figure() {
+# metric NAME: the value of a metric.
+metric() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," 'index($0, name) == 1 {
         v = substr($0, index($0, "\"value\": ") + 9); sub(/,.*/, "", v); print v; exit }'
 }
 # is_share WHAT RATIO RATE OF: the ratio is RATE / OF.
 is_share() {
-    expect "$1" "$(awk "BEGIN { d = $(figure "$2") / ($(figure "$3") / $4) - 1; print d < 0 ? -d : d }")" "<" 1e-3
+    expect "$1" "$(awk "BEGIN { d = $(metric "$2") / ($(metric "$3") / $4) - 1; print d < 0 ? -d : d }")" "<" 1e-3
 }
 
 succeeds "$BOCHNER" bench decode --model model --tokens 12 --repeats 2 --json
 for storage in float32 bfloat16 int8 int4; do
     for threads in "1 thread" "2 threads"; do
-        expect "decode, $storage" "$(figure "decode, $storage, $threads")" ">" 0
-        expect "read, $storage" "$(figure "read a prompt, $storage, $threads")" ">" 0
+        expect "decode, $storage" "$(metric "decode, $storage, $threads")" ">" 0
+        expect "read, $storage" "$(metric "read a prompt, $storage, $threads")" ">" 0
     done
 done
 if grep -q llama2.c out; then complain "a comparison without a program"; fi

@@ -33,7 +33,7 @@ expect "unit norms" "$(number rfa capacity)" ">" "$(number trig-norms capacity)"
 # A larger state holds more pairs.
 mv out small
 succeeds "$BOCHNER" bench recall --json --tokens 256 --sizes 32 --lanes 4 --values 64 --horizon 16 --window 8 --threads 1
-cmp -s out small || complain "another number of threads gives other figures"
+cmp -s out small || complain "another number of threads gives other metrics"
 succeeds "$BOCHNER" bench recall --json --only rfa,delta --tokens 256 --sizes 128 --lanes 6 --values 64
 mv out large
 for kind in rfa delta; do
@@ -45,7 +45,7 @@ succeeds "$BOCHNER" bench recall --only softmax,ridge --tokens 16 --lanes 2 --si
 grep -q '^| softmax |  | ' out || complain "no row of exact in the table: $(cat out)"
 [ "$(grep -c '^| ridge' out)" = 1 ] || complain "ridge of 512 dimensions is not left out: $(cat out)"
 if command -v gnuplot >/dev/null; then
-    for picture in held far; do [ -s $picture.svg ] || complain "no picture $picture.svg: $(cat err)"; done
+    for plot in held far; do [ -s $plot.svg ] || complain "no plot $plot.svg: $(cat err)"; done
 fi
 fails 2 "no part 'deltas'|did you mean delta" "$BOCHNER" bench recall --only deltas
 fails 2 "--sizes|ascending|64,16" "$BOCHNER" bench recall --sizes 64,16

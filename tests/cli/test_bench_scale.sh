@@ -1,8 +1,8 @@
 # bench scale: every part with tiny sizes and three numbers of threads, the ratios, bad options.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# figure NAME: the value of a figure.
-figure() {
+# metric NAME: the value of a metric.
+metric() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," 'index($0, name) == 1 {
         v = substr($0, index($0, "\"value\": ") + 9); sub(/,.*/, "", v); print v; exit }'
 }
@@ -11,12 +11,12 @@ is() { expect "$1" "$(awk -v a="$2" -v b="$3" 'BEGIN { d = a / b - 1; print d < 
 
 succeeds "$BOCHNER" bench scale --quick --threads 3 --json
 for part in forward backward step ridge decode; do
-    one=$(figure "$part, 1 thread")
+    one=$(metric "$part, 1 thread")
     expect "$part" "$one" '>' 0
     for threads in 2 3; do
-        time=$(figure "$part, $threads threads")
-        is "$part, speedup" "$(figure "$part, $threads threads, speedup")" "$(awk "BEGIN { printf \"%.12g\", $one / $time }")"
-        is "$part, efficiency" "$(figure "$part, $threads threads, efficiency")" "$(awk "BEGIN { printf \"%.12g\", $one / $time / $threads }")"
+        time=$(metric "$part, $threads threads")
+        is "$part, speedup" "$(metric "$part, $threads threads, speedup")" "$(awk "BEGIN { printf \"%.12g\", $one / $time }")"
+        is "$part, efficiency" "$(metric "$part, $threads threads, efficiency")" "$(awk "BEGIN { printf \"%.12g\", $one / $time / $threads }")"
     done
 done
 grep -q "4 threads" out && complain "more threads than --threads: $(cat out)"

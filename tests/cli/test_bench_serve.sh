@@ -1,16 +1,16 @@
-# bench serve: every part with a tiny model, its figures, other servers by their address, the server is stopped, bad options.
+# bench serve: every part with a tiny model, its metrics, other servers by address, the server is stopped, bad options.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 "$BOCHNER" serve --help >/dev/null 2>&1 || { echo "skipped: this program has no server" && exit 77; }
 
 yes 'the quick brown fox jumps over the lazy dog' | head -n 200 >text
 succeeds "$BOCHNER" train --data text --out model --attention rfa --layers 1 --width 32 --heads 2 --context 32 --steps 1 --batch 1
 
-# figure NAME: the value of a figure.
-figure() {
+# metric NAME: the value of a metric.
+metric() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," 'index($0, name) == 1 {
         v = substr($0, index($0, "\"value\": ") + 9); sub(/,.*/, "", v); print v; exit }'
 }
-# detail NAME WORDS: the detail of a figure has the words.
+# detail NAME TEXT: the detail of a metric contains the text.
 detail() {
     tr '{' '\n' <out | grep -F "\"name\": \"$1\"," | grep -qF -e "$2" || complain "$1: the detail lacks '$2': $(cat out)"
 }
@@ -22,29 +22,29 @@ if [ "$(head -c 2 "$BOCHNER")" != "#!" ]; then # under an emulator a program can
     succeeds "$BOCHNER" bench serve $model --clients 1,3 --requests 2 --prompt-tokens 20 --tokens 8 --long 300 --conversations 20 --threads 1 \
         --slots 4 --json
     for clients in "1 client" "3 clients"; do
-        expect "$clients, rate" "$(figure "$clients, rate")" '>' 0
+        expect "$clients, rate" "$(metric "$clients, rate")" '>' 0
         for what in "time to first token" "time between tokens"; do
-            expect "$clients, $what" "$(figure "$clients, $what, median")" '>=' 0
-            expect "$clients, $what" "$(figure "$clients, $what, 99th percentile")" '>=' "$(figure "$clients, $what, median")"
+            expect "$clients, $what" "$(metric "$clients, $what, median")" '>=' 0
+            expect "$clients, $what" "$(metric "$clients, $what, 99th percentile")" '>=' "$(metric "$clients, $what, median")"
         done
     done
     detail "3 clients, rate" "6 requests: prompts of 20 tokens, 8 tokens generated"
     detail "3 clients, time to first token, median" "of 6 requests"
     detail "3 clients, time between tokens, median" "pauses"
-    one=$(figure "1 client, rate") three=$(figure "3 clients, rate")
-    expect "the ratio" "$(awk -v r="$(figure "3 clients, rate / 1 client")" -v a="$three" -v b="$one" 'BEGIN { d = r * b / a - 1; print d < 0 ? -d : d }')" '<' 1e-6
+    one=$(metric "1 client, rate") three=$(metric "3 clients, rate")
+    expect "the ratio" "$(awk -v r="$(metric "3 clients, rate / 1 client")" -v a="$three" -v b="$one" 'BEGIN { d = r * b / a - 1; print d < 0 ? -d : d }')" '<' 1e-6
     grep -q "1 clients\|1 client, rate / 1" out && complain "the ratio of one client: $(cat out)"
     detail "repeated prompt, time to first token, first" "300 tokens"
-    expect "the first time" "$(figure "repeated prompt, time to first token, first")" '>' 0
-    expect "the time again" "$(figure "repeated prompt, time to first token, again")" '>' 0
-    expect "a decoding step" "$(figure "repeated prompt, time between tokens")" '>=' 0
-    expect "size of the state" "$(figure "idle conversation, state")" '>' 1
-    [ -n "$(figure "idle conversation, memory of the server")" ] || complain "no memory of idle conversations: $(cat out)"
+    expect "the first time" "$(metric "repeated prompt, time to first token, first")" '>' 0
+    expect "the time again" "$(metric "repeated prompt, time to first token, again")" '>' 0
+    expect "a decoding step" "$(metric "repeated prompt, time between tokens")" '>=' 0
+    expect "size of the state" "$(metric "idle conversation, state")" '>' 1
+    [ -n "$(metric "idle conversation, memory of the server")" ] || complain "no memory of idle conversations: $(cat out)"
     serves && complain "the server still runs"
 
     # One part, in words, and with prompts of words in conversations.
     succeeds "$BOCHNER" bench serve $model --only clients --clients 2 --requests 1 --prompt-tokens 4 --tokens 4 --chat --weights int8 --threads 1
-    [ "$(grep -c . out)" = 5 ] || complain "two clients are five figures: $(cat out)"
+    [ "$(grep -c . out)" = 5 ] || complain "two clients are five metrics: $(cat out)"
     grep -q "^2 clients, rate  .* tokens/s .*4 tokens generated" out || complain "no rate: $(cat out)"
     fails 1 "did not start|nowhere" "$BOCHNER" bench serve nowhere
 
@@ -62,7 +62,7 @@ if [ "$(head -c 2 "$BOCHNER")" != "#!" ]; then # under an emulator a program can
     done
 fi
 
-# A server that runs already.
+# A running server.
 "$BOCHNER" serve $model --port 0 --threads 1 >address 2>&1 &
 server=$!
 for _ in $(seq 100); do grep -q 'http://[^ ]*:[0-9]' address && break || sleep 0.1; done

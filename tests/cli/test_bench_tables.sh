@@ -1,5 +1,5 @@
-# bench machines --only tables: scores are those of `bochner fit`, ratios are those of the best or slowest peer over the
-# same splits, and times say where they were measured.
+# bench machines --only tables: scores equal those of `bochner fit`, ratios refer to the best or slowest peer over the
+# same splits, and times name the device of the measurement.
 [ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is a large matrix product
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
@@ -53,17 +53,17 @@ line() {
     line mushrooms 0 lightgbm default 0.5 8
 } | sed 's/ *#.*//' >saved
 
-# figure NAME: a figure in the JSON of the last command, on one line. value NAME: its value. detail NAME: its detail.
-figure() {
+# metric NAME: a metric in the JSON of the last command, on one line. value NAME: its value. detail NAME: its detail.
+metric() {
     sed 's/{"name"/\n&/g' out | grep -F "{\"name\": \"$1\","
 }
 value() {
-    figure "$1" | sed 's/.*"value": \([^,]*\),.*/\1/'
+    metric "$1" | sed 's/.*"value": \([^,]*\),.*/\1/'
 }
 detail() {
-    figure "$1" | sed 's/.*"detail": "\([^"]*\)".*/\1/'
+    metric "$1" | sed 's/.*"detail": "\([^"]*\)".*/\1/'
 }
-# near A B: two numbers are equal up to rounding. equals NAME NUMBER: so is the value of a figure.
+# near A B: two numbers are equal up to rounding. equals NAME NUMBER: the same for the value of a metric.
 near() {
     awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(a != "" && d * d <= 1e-12 * b * b) }' </dev/null
 }
@@ -136,7 +136,7 @@ least=$(field out coverage_95_by_fifth | tr -d '[] ' | tr ',' '\n' | sort -g | h
 near "$inside" "$(compute "100 * $(field out coverage_95)")" && near "$worst" "$(compute "100 * $least")" ||
     complain "inside $inside%, worst fifth $worst%, bochner fit: $(grep coverage out)"
 
-# Wrong use and damaged files.
+# Usage errors and damaged files.
 fails 2 "no table 'yachts'|did you mean yacht" tables --only-tables yachts
 fails 2 "no part 'table'|did you mean tables" "$BOCHNER" bench machines --only table
 echo '[1' >>saved

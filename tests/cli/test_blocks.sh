@@ -1,4 +1,4 @@
-# bochner train --blocks: the files of examples/blocks, options beside them, resuming, block-N, and bad descriptions.
+# bochner train --blocks: the files of examples/blocks, additional options, resuming, block-N, and bad descriptions.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 small="--batch 2 --context 32 --steps 3 --quiet"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "In the beginning was line " i "." }' >text.txt
@@ -16,12 +16,12 @@ done
 succeeds "$BOCHNER" train --data text.txt --blocks hybrid/config.json --out again $small
 cmp hybrid/model.safetensors again/model.safetensors || complain "config.json describes another model"
 
-# Options of the model remain; those of a layer are refused.
+# Options of the model apply; options of a layer are refused.
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" train --data text.txt --blocks "$BOCHNER_SOURCE/examples/blocks/hybrid.json" --layers 3 --width 64 --out narrow $small
 succeeds "$BOCHNER" info narrow --json
 [ "$(field out layers)" = 3 ] || complain "$(field out layers) layers"
-fails 2 "--heads describes layers, but --blocks does so already" "$BOCHNER" train --data text.txt --blocks "$BOCHNER_SOURCE/examples/blocks/hybrid.json" --heads 2 --out no
+fails 2 "--heads and --blocks both describe layers" "$BOCHNER" train --data text.txt --blocks "$BOCHNER_SOURCE/examples/blocks/hybrid.json" --heads 2 --out no
 
 # Blocks by name.
 # shellcheck disable=SC2086

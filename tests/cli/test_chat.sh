@@ -1,5 +1,5 @@
-# bochner chat: answers equal those of generate for the rendered prompt, in one run or resumed; templates, states, contexts
-# and bad inputs.
+# bochner chat: replies equal the output of generate for the rendered prompt, in one run or resumed; templates, states,
+# contexts and bad inputs.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 600; i++) { k = 1 + int(4 * rand());
@@ -20,7 +20,7 @@ fails 1 "model|no chat template|--template|generate" "$BOCHNER" chat model --qui
 cp plain.jinja model/chat_template.jinja
 cp plain.jinja exact/chat_template.jinja
 
-# The text that the model reads.
+# The rendered prompt.
 printf '%s\n' '[{"role": "user", "content": "the cat?"}]' >one.jsonl
 "$BOCHNER" chat model --render --quiet <one.jsonl >prompt || complain "--render failed"
 [ "$(cat prompt)" = "<user>the cat?
@@ -30,21 +30,21 @@ printf '%s\n' '{"messages": [{"role": "user", "content": "a"}], "add_generation_
 grep -qF '{"text": "<user>a\n"}' lines || complain "--render --json: $(cat lines)"
 grep -q '"error"' lines || complain "--render --json has no error: $(cat lines)"
 
-# check MODEL OPTIONS...: each answer is what generate continues for the rendered conversation, and a conversation that is
-# saved and resumed after each turn gives the same answers.
+# check MODEL OPTIONS...: each reply equals the output of generate for the rendered conversation, and a conversation
+# that is saved and resumed after each turn has the same replies.
 check() {
     model=$1
     shift
     printf 'the cat?\nthe cow?\n' >questions
     "$BOCHNER" chat $model "$@" --tokens 12 --stop '
-' --json --quiet <questions >answers 2>err || complain "$model $*: $(cat err)"
-    expect "$model $*: answers" "$(wc -l <answers)" == 2
+' --json --quiet <questions >replies 2>err || complain "$model $*: $(cat err)"
+    expect "$model $*: replies" "$(wc -l <replies)" == 2
     rm -f talk.chat
     for question in "the cat?" "the cow?"; do
         echo "$question" | "$BOCHNER" chat $model "$@" --tokens 12 --stop '
 ' --json --quiet --state talk.chat 2>err || complain "$model $*, resumed: $(cat err)"
     done >resumed
-    sed 's/"tokens_per_second": [^,]*,//' answers >a
+    sed 's/"tokens_per_second": [^,]*,//' replies >a
     sed 's/"tokens_per_second": [^,]*,//' resumed >b
     cmp -s a b || complain "$model $*: resumed gives '$(cat b)', not '$(cat a)'"
 }
@@ -65,29 +65,29 @@ for model in model exact; do
     [ "$(cat out)" = "$(sed -n 2p plain)" ] || complain "$model: '$(sed -n 2p plain)', but generate gives '$(cat out)'"
     check $model --temperature 0.9 --top-k 20 --seed 5 --repetition-penalty 1.1
 done
-grep -q '"role": "assistant", "content": "' answers || complain "no role and content: $(cat answers)"
-grep -qE '"finish_reason": "(stop|length|end)"' answers || complain "no finish_reason: $(cat answers)"
+grep -q '"role": "assistant", "content": "' replies || complain "no role and content: $(cat replies)"
+grep -qE '"finish_reason": "(stop|length|end)"' replies || complain "no finish_reason: $(cat replies)"
 
-# The tokens of an answer stay those that the model chose, here "a" and "b", though the tokenizer would merge them to "ab":
-# the conversation is not read again.
+# A reply keeps the sampled tokens, here "a" and "b", although the tokenizer would merge them to "ab": the conversation
+# is not read again.
 echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3}, "merges": ["a b"]}}' >letters.json
 awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++) { r = rand(); printf r < 0.1 ? "c" : r < 0.5 ? "a" : "b" } }' >letters.txt
 succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --out letters $small --context 64 --steps 2 --features 16
 echo '{% for m in messages %}c{{ m.content }}{% endfor %}c' >letters/chat_template.jinja
 printf 'ab\nba\naabb\n' | "$BOCHNER" chat letters --tokens 12 --json >out 2>err || complain "letters: $(cat err)"
-expect "letters: answers" "$(wc -l <out)" == 3
-grep -q 'content": "[abc]*ab' out || complain "letters: no answer has ab: $(cat out)"
-grep -q "read again" err && complain "letters: an answer is read again"
+expect "letters: replies" "$(wc -l <out)" == 3
+grep -q 'content": "[abc]*ab' out || complain "letters: no reply has ab: $(cat out)"
+grep -q "read again" err && complain "letters: a reply is read again"
 
 # --system, commands, and messages that look like commands.
 printf '/history\n/nothing\n/usr/bin ?\n/reset\n/history\n/help\n/exit\nnot read\n' |
     "$BOCHNER" chat model --system "be brief" --greedy --tokens 3 --quiet >out 2>err || complain "commands: $(cat err)"
-expect "answers to one message" "$(wc -l <out)" == 1
+expect "replies to one message" "$(wc -l <out)" == 1
 expect "system messages in the history" "$(grep -c '^system: be brief$' err)" == 2
-grep -q "no command /nothing" err || complain "an unknown command is not refused: $(cat err)"
+grep -q "unknown command /nothing" err || complain "an unknown command is not refused: $(cat err)"
 grep -q "/save " err || complain "no help: $(cat err)"
 printf 'a\n/reset\na\n' | "$BOCHNER" chat model --greedy --tokens 5 --json --quiet >out
-expect "answers after /reset" "$(sed 's/"tokens_per_second": [^,]*,//' out | uniq | wc -l)" == 1
+expect "replies after /reset" "$(sed 's/"tokens_per_second": [^,]*,//' out | uniq | wc -l)" == 1
 
 # The state: saved by /save, refused for another model, other files, damage and another system message.
 printf 'the hen?\n/save\n' | "$BOCHNER" chat model --greedy --tokens 4 --quiet --system S --state s.chat >out 2>err ||
@@ -114,27 +114,27 @@ grep -q "^user: the hen?$" err && grep -q "^system: S$" err || complain "the his
 # A full context: refused with advice, or the oldest turns are dropped.
 printf 'the cat?\nthe cow?\nthe dog?\nthe hen?\nthe cat?\n' >many
 "$BOCHNER" chat exact --greedy --tokens 8 --quiet <many >out 2>err && complain "a full context is no failure"
-grep -q -e "--forget" err || complain "no advice for a full context: $(cat err)"
-"$BOCHNER" chat exact --greedy --tokens 8 --forget --json <many >out 2>err || complain "--forget: $(cat err)"
-expect "answers with --forget" "$(wc -l <out)" == 5
-grep -q "dropped, and the others are read again" err || complain "--forget drops silently: $(cat err)"
-grep -q "the template renders" err && complain "--forget blames the template: $(cat err)"
-fails 1 "context holds|shorter message" "$BOCHNER" chat model --context 20 --forget --quiet <<'END'
+grep -q -e "--drop-oldest" err || complain "no advice for a full context: $(cat err)"
+"$BOCHNER" chat exact --greedy --tokens 8 --drop-oldest --json <many >out 2>err || complain "--drop-oldest: $(cat err)"
+expect "replies with --drop-oldest" "$(wc -l <out)" == 5
+grep -q "dropped, and the other turns are read again" err || complain "--drop-oldest drops silently: $(cat err)"
+grep -q "the template renders" err && complain "--drop-oldest blames the template: $(cat err)"
+fails 1 "but the context has|shorter message" "$BOCHNER" chat model --context 20 --drop-oldest --quiet <<'END'
 a message that is longer than the context
 END
 
-# A template that leaves out parts of earlier answers: the conversation is read again, which is said once.
+# A template that omits parts of earlier replies: the conversation is read again, which is reported once.
 sed "s/{{ m.content }}/{{ m.content[1:] if not loop.last and m.role == 'assistant' else m.content }}/" plain.jinja >changing.jinja
 "$BOCHNER" chat model --template changing.jinja --greedy --tokens 5 --json <many >out 2>err || complain "$(cat err)"
-expect "answers with a changing template" "$(wc -l <out)" == 5
+expect "replies with a changing template" "$(wc -l <out)" == 5
 expect "messages about reading again" "$(grep -c "read again" err)" == 1
 
-# Tokens that end an answer come from generation_config.json, as a number or a list.
+# Tokens that end a reply come from generation_config.json, as a number or a list.
 cp -r model ends
 printf '{"eos_token_id": [10, 46]}' >ends/generation_config.json
 echo 'the cat?' | "$BOCHNER" chat ends --greedy --tokens 40 --json --quiet >out 2>err
 grep -q '"finish_reason": "end"' out || complain "no end at eos_token_id: $(cat out)"
-grep -q '\.' out && grep -q 'content": "[^"]*\.' out && complain "the end token is part of the answer: $(cat out)"
+grep -q '\.' out && grep -q 'content": "[^"]*\.' out && complain "the end token is part of the reply: $(cat out)"
 
 # Bad input: templates, messages, options.
 echo '{% if x %}
@@ -154,7 +154,7 @@ for variables in '{bad' '[1]' '{} x' '{"a": "\u0000"}'; do
     fails 1 "--variables: " "$BOCHNER" chat model --variables "$variables" --render --quiet <one.jsonl
 done
 
-# NUL is refused wherever a text may have it: no message is cut there.
+# NUL is refused in all texts: no message is truncated at NUL.
 nul() {
     "$BOCHNER" chat model --greedy --tokens 2 --quiet "$@" <nul.in >out 2>err && complain "NUL is accepted: $*"
     grep -q "NUL, which is not supported" err || complain "NUL: $*: $(cat err)"
@@ -162,7 +162,7 @@ nul() {
 printf 'ok\na\0b\n' >nul.in
 nul --json
 grep -q "line 2 of standard input: byte 1 is NUL" err || complain "NUL: $(cat err)"
-expect "answers before NUL" "$(wc -l <out)" == 1
+expect "replies before NUL" "$(wc -l <out)" == 1
 printf ' \0\n/exit\0\n' >nul.in
 nul
 printf '[]\n[{"role": "user", "content": "a\\\\u0000\\u0000b"}]\n' >nul.in
@@ -186,14 +186,14 @@ fails 1 "nowhere" "$BOCHNER" chat nowhere --template plain.jinja --quiet </dev/n
 fails 2 "directory" "$BOCHNER" chat
 fails 2 "greedy|top-k" "$BOCHNER" chat model --greedy --top-k 5
 succeeds "$BOCHNER" chat model --quiet </dev/null
-[ -s out ] && complain "an answer without a question: $(cat out)"
+[ -s out ] && complain "a reply without a message: $(cat out)"
 
 # Characters of several bytes are not cut: a line of a stream is always UTF-8, except at the end.
 printf 'the cat?\nna\303\257ve?\n' | "$BOCHNER" chat model --temperature 3 --seed 2 --tokens 60 --quiet --json >out 2>err ||
     complain "random bytes: $(cat err)"
-iconv -f utf-8 -t utf-8 out >/dev/null || complain "an answer is not UTF-8"
+iconv -f utf-8 -t utf-8 out >/dev/null || complain "a reply is not UTF-8"
 
-# Ctrl-C stops the answer and not the program; the next one leaves and saves.
+# Ctrl-C stops the reply, not the program; the next Ctrl-C leaves and saves.
 if [ -z "${SANITIZE:-}" ]; then
     mkfifo line
     attended "$BOCHNER" chat model --tokens 100000000 --state stopped.chat --quiet <line >stopped 2>err &
@@ -214,7 +214,7 @@ if [ -z "${SANITIZE:-}" ]; then
     exec 3>&-
     [ -s stopped.chat ] || complain "the conversation was not saved"
     echo /history | "$BOCHNER" chat model --quiet --state stopped.chat 2>err
-    grep -q "^assistant: " err || complain "the stopped answer is not in the history"
+    grep -q "^assistant: " err || complain "the stopped reply is not in the history"
 fi
 
 # Adapters, merged, unmerged and linearized models keep the template of their base.
@@ -227,15 +227,15 @@ for each in adapter merged unmerged linear; do
     "$BOCHNER" chat $each --render --quiet <one.jsonl >found 2>err || complain "$each: $(cat err)"
     cmp -s found prompt || complain "$each: the template is lost: $(cat found)"
     echo 'the cat?' | "$BOCHNER" chat $each --greedy --tokens 3 --json --quiet >found 2>err || complain "$each: $(cat err)"
-    grep -q '"role": "assistant"' found || complain "$each: no answer: $(cat found)"
+    grep -q '"role": "assistant"' found || complain "$each: no reply: $(cat found)"
 done
 cp plain.jinja own.jinja && echo 'own' >>own.jinja && cp own.jinja adapter/chat_template.jinja
 "$BOCHNER" chat adapter --render --quiet <one.jsonl | grep -q own || complain "the template of the adapter is not used"
 
-# The template of an adapter replaces that of its base in all models that are made of the two.
+# The template of an adapter replaces the template of its base in all models made from both.
 succeeds "$BOCHNER" lora merge adapter --out own --quiet
 succeeds "$BOCHNER" convert adapter --out own-converted --quiet
-# A model in one file has the template of the directory, and so have adapters of it.
+# A model in one file, and its adapters, keep the template of the directory.
 succeeds "$BOCHNER" lora merge adapter --out own.safetensors --quiet
 succeeds "$BOCHNER" train --data text.txt --init own.safetensors --lora 2 --batch 2 --steps 1 --out of-file --quiet
 for each in own own-converted own.safetensors of-file; do

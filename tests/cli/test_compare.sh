@@ -92,7 +92,7 @@ mkdir early
 cp gate/train.json gate/metrics.jsonl early
 succeeds "$BOCHNER" compare early gate
 
-# What is not a run.
+# Directories that are not runs.
 fails 2 "no runs" "$BOCHNER" compare
 fails 2 "--plot|.svg" "$BOCHNER" compare gate --plot picture.txt
 fails 2 "--by needs --plot" "$BOCHNER" compare gate --by tokens
@@ -112,7 +112,7 @@ cp -r gate broken
 printf 'x' >broken/model.safetensors
 fails 1 "broken" "$BOCHNER" compare broken
 
-# Files that another program damaged or replaced: nothing waits for a pipe, and numbers that are not counts are not shown.
+# Files damaged or replaced by another program: pipes do not block, and invalid counts are not shown.
 for file in metrics.jsonl train.json training.json; do
     cp -r gate pipe
     rm -f pipe/$file
@@ -138,10 +138,10 @@ strange=$(printf 'str\033[31m\377')
 cp -r gate "$strange"
 succeeds "$BOCHNER" compare "$strange" --plot strange.svg
 grep -q '^str?\[31m? ' out || complain "control characters in the table: $(cat out)"
-[ ! -e strange.svg ] || iconv -f UTF-8 -t UTF-8 strange.svg >copy 2>err || complain "the picture is not UTF-8: $(cat err)"
+[ ! -e strange.svg ] || iconv -f UTF-8 -t UTF-8 strange.svg >copy 2>err || complain "the plot is not UTF-8: $(cat err)"
 quoted="'50%' {a_b} \`x\` \\n"
 cp -r gate "$quoted"
 succeeds "$BOCHNER" compare "$quoted" gate --plot quoted.svg
-[ ! -e quoted.svg ] || grep -qF ">$quoted<" quoted.svg || complain "the run $quoted is not in the picture: $(grep '50' quoted.svg)"
+[ ! -e quoted.svg ] || grep -qF ">$quoted<" quoted.svg || complain "the run $quoted is not in the plot: $(grep '50' quoted.svg)"
 fails 1 "missing/a.svg" "$BOCHNER" compare gate --plot missing/a.svg
 finish

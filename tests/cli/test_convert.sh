@@ -1,4 +1,4 @@
-# bochner convert: what it prints and writes, what it refuses. tests/model/test_convert.c checks the results.
+# bochner convert: its output, its files and refusals. tests/model/test_convert.c checks the results.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/foreign.sh"
 tiny_llama2c model.bin
@@ -57,7 +57,7 @@ fails 2 "--dtype" "$BOCHNER" convert model.gguf --out five --dtype int8
 fails 1 "No such file" "$BOCHNER" convert absent.gguf --out five
 fails 1 "a GGUF file has its own tokenizer" "$BOCHNER" convert model.gguf --tokenizer tokenizer.bin --out five
 
-# other commands tell to convert a file, also a damaged one
+# other commands suggest bochner convert, also for a damaged file
 { printf GGUF; zeros 4; } >"a b.gguf"
 echo '{{ messages }}' >any.jinja
 # foreign FORMAT FILE QUOTED_FILE
@@ -86,7 +86,7 @@ fails 1 "expected a header of 28 bytes, found a file of 0 bytes" "$BOCHNER" conv
 fails 1 "the number of tensors at byte 8 is 9223372036854775808" "$BOCHNER" convert hostile.gguf --out five
 [ -e five ] && complain "a directory was made for a file that cannot be converted"
 
-# Every command that reads a model or its tokenizer says what a GGUF file is.
+# Every command that reads a model or its tokenizer identifies a GGUF file.
 echo "a a a a" >text.txt
 for words in "generate model.gguf --prompt a" "chat model.gguf" "eval model.gguf --data text.txt" "info model.gguf" \
     "train --init model.gguf --data text.txt --out never" "linearize model.gguf --data text.txt --out never"; do

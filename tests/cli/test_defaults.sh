@@ -1,4 +1,5 @@
-# The defaults in `bochner train --help-all` are those of the library, which a run without these options records.
+# The defaults in `bochner train --help-all` equal the defaults of the library, which a run without these options
+# records.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "the cat eats the dog." }' >text.txt
 "$BOCHNER" train --help-all >help

@@ -1,5 +1,5 @@
-# Models from lists of blocks: train --blocks, resuming, initial weights, adapters, kept layers, reports; descriptions and models
-# of another kind than the command expects.
+# Models from lists of blocks: train --blocks, resuming, initial weights, adapters, kept layers, reports; descriptions
+# and models of a kind that the command does not expect.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 300; i++) print "the " substr("catdoghencow", 1 + 3 * (i * i % 7 % 4), 3) " sleeps." }' >text.txt
 cat >list.json <<'END'
@@ -37,7 +37,7 @@ cmp -s once/model.safetensors again/model.safetensors || complain "config.json d
 # Options of layers contradict the file; others apply.
 for option in "--heads 4" "--attention softmax" "--mlp gelu" "--hidden 8" "--norm layer" "--preset small" "--mixer ssm" "--bias" \
     "--positions none" "--rope-base 500" "--features 8" "--kernel 4" "--sigma 2" "--encoder-attention softmax"; do
-    fails 2 "${option%% *} describes layers, but --blocks does so already" "$BOCHNER" train --data text.txt --blocks list.json --out no $option
+    fails 2 "${option%% *} and --blocks both describe layers" "$BOCHNER" train --data text.txt --blocks list.json --out no $option
 done
 fails 2 "--blocks is an option of text models" "$BOCHNER" train --model list.json --blocks list.json --data text.txt --out no
 succeeds "$BOCHNER" train --data text.txt --blocks list.json --out wide $train --mup --base-width 8
@@ -71,7 +71,7 @@ sed 's/gelu/tanh/' list.json >other.json
 fails 1 "cannot be resumed with a different model" "$BOCHNER" train --resume --out cut --blocks other.json --quiet
 fails 1 "cannot be resumed with a different layers" "$BOCHNER" train --resume --out cut --layers 5 --quiet
 
-# Initial weights: those with the names and shapes of another model, among them those of lists.
+# Initial weights: tensors with the names and shapes of another model, including lists of blocks.
 succeeds "$BOCHNER" train --data text.txt --init once --blocks list.json --layers 6 --out grown --steps 2 --batch 2
 grep -q "27 of 54 tensors\|[1-9][0-9]* of [1-9][0-9]* tensors loaded from once" err || complain "the weights of --init: $(cat err)"
 
@@ -99,7 +99,7 @@ fails 1 "block-2: the model has 2 blocks" "$BOCHNER" train --data text.txt --ini
 succeeds "$BOCHNER" lora merge adapter --out merged --quiet
 succeeds "$BOCHNER" eval merged --data text.txt --last 0.1 --quiet
 
-# Other tasks. The task of the file is that of the run.
+# Other tasks. The file determines the task of the run.
 awk 'BEGIN { for (i = 0; i < 20; i++) print (i % 2 ? "good" : "bad") "\tthe cat " i }' >labels.tsv
 awk 'BEGIN { for (i = 0; i < 20; i++) print "the cat " i "\tle chat " i }' >pairs.tsv
 succeeds "$BOCHNER" train --task classify --data labels.tsv --blocks list.json --out classifier $train
@@ -117,7 +117,8 @@ fails 1 "give --task translate" "$BOCHNER" train --task classify --data labels.t
 sed 's/"task": "translate", //' translate.json >lacking.json
 fails 1 '"encoder_blocks" is for the task translate, found language' "$BOCHNER" train --task translate --data pairs.tsv --blocks lacking.json --out no
 
-# Descriptions and models of the task predict, as directories and as single files, in the place of text models, and the other way round.
+# Descriptions and models of the task predict, as directories and as single files, instead of text models, and vice
+# versa.
 awk 'BEGIN { for (i = 0; i < 60; i++) print i % 7 "," i % 3 }' >table.csv
 echo '{"input": {"kind": "array"}, "layers": [{"type": "linear", "width": "classes"}], "loss": "cross-entropy"}' >layers.json
 succeeds "$BOCHNER" train --model layers.json --data table.csv --out net --steps 2 --quiet

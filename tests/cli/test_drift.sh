@@ -1,8 +1,9 @@
-# drift: equal and different tables, the columns that differ, names and positions, categories, missing values, exit status,
-# bad input.
+# drift: equal and different tables, the columns that differ, names and positions, categories, missing values, exit
+# status, bad input.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
-# table ROWS SEED SHIFT FACTOR TOWNS MISSING: x and y normal, y shifted and stretched, towns t0, t1, ..., z with missing values
+# table ROWS SEED SHIFT FACTOR TOWNS MISSING: x and y normal, y shifted and stretched, towns t0, t1, ..., z with missing
+# values
 table() {
     awk -v rows="$1" -v seed="$2" -v shift="$3" -v factor="$4" -v towns="$5" -v missing="$6" '
     function normal() { return sqrt(-2 * log(1 - rand())) * cos(6.283185307 * rand()) }
@@ -50,7 +51,7 @@ succeeds "$BOCHNER" drift a.csv shifted.csv
 [ $? -eq 3 ] || complain "--exit-code did not give 3"
 succeeds "$BOCHNER" drift a.csv same.csv --exit-code
 
-# Columns by name, in any order; pipes; columns that one file lacks.
+# Columns by name, in any order; pipes; columns missing in one file.
 awk -F, -v OFS=, '{ print $4, $2, $1, $3 }' same.csv >order.csv
 succeeds "$BOCHNER" drift a.csv same.csv --json
 p=$(field out p_value)
@@ -134,7 +135,8 @@ fails 1 "--categorical|nothing" "$BOCHNER" drift a.csv same.csv --categorical no
 fails 1 "expected columns to compare" "$BOCHNER" drift a.csv same.csv --drop x,y,town,z
 printf 'x,y,town,z\n1,2,t0,3\n' >one.csv
 fails 1 "one.csv|2 rows" "$BOCHNER" drift a.csv one.csv
-# Dates are dates, and words such as Infinity and nan are text in a column of text; one invalid date, or a 0, is a missing value.
+# Dates are dates, and words such as Infinity and nan are text in a column of text; one invalid date, or a 0, is a
+# missing value.
 dates() {
     awk -v seed="$1" -v first="$2" 'BEGIN { srand(seed); split("Infinity nan null Up Jaws", title, " ")
         print "day,title"

@@ -1,5 +1,5 @@
-# explain: importance, directions, curves and contributions as text, JSON and HTML; classes, categories, tables without the
-# target, pipes, threads, bad input.
+# explain: importance, directions, curves and contributions as text, JSON and HTML; classes, categories, tables without
+# the target, pipes, threads, bad input.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # table ROWS SEED: y = 3 a + effect of the town + 0.5 noise; b has no effect. The file is sorted by a.
@@ -17,7 +17,7 @@ table 600 1 >train.csv
 table 400 2 >test.csv
 succeeds "$BOCHNER" fit train.csv --target y --categorical auto --features 128 --gamma 0.1 --lambda 0.1 --out y.model
 
-# JSON: an effect of 3 a has the slope 3 std(a) = 3.46; the towns add 5 - -5; contributions add up.
+# JSON: an effect of 3 a has the slope 3 std(a) = 3.46; the towns differ by 10; contributions sum to the prediction.
 succeeds "$BOCHNER" explain y.model test.csv --row 399 --json
 if command -v python3 >/dev/null; then
     python3 - out <<'END' || complain "JSON: see above"
@@ -57,7 +57,7 @@ succeeds "$BOCHNER" explain y.model test.csv --row 399 --json --seed 1
 sed '/"seconds"/d' out >out.rest
 cmp -s first.rest out.rest && complain "the seed has no effect"
 
-# Text in 80 columns; the page has pictures, no scripts, no addresses, and escaped names.
+# Text in 80 columns; the page has plots, no scripts, no addresses, and escaped names.
 succeeds "$BOCHNER" explain y.model test.csv --row 0 --out page.html
 awk 'length($0) > 80' out | grep . && complain "more than 80 columns"
 for words in 'RMSE 0\.' '^a  *[0-9.]* .*####' '^town<1> .*####' '^ 1  *[0-9.]*%  a +' '^town<1>  *Bath  *Hove  *Rye' \
@@ -68,9 +68,9 @@ if command -v python3 >/dev/null; then
     python3 - page.html <<'END' || complain "the page is not well-formed"
 import re, sys, xml.dom.minidom
 page = open(sys.argv[1], encoding="utf-8").read()
-pictures = re.findall(r"<svg.*?</svg>", page, re.S)
-for p in pictures: xml.dom.minidom.parseString(p)
-sys.exit(not (len(pictures) == 6 and "<script" not in page and "http" not in page and "town&lt;1&gt;" in page and "town<1>" not in page))
+plots = re.findall(r"<svg.*?</svg>", page, re.S)
+for p in plots: xml.dom.minidom.parseString(p)
+sys.exit(not (len(plots) == 6 and "<script" not in page and "http" not in page and "town&lt;1&gt;" in page and "town<1>" not in page))
 END
 fi
 succeeds "$BOCHNER" explain y.model test.csv --columns b --top 1
@@ -86,7 +86,7 @@ cat test.csv | "$BOCHNER" explain y.model - --row 399 --json >out 2>err || compl
 sed '/"seconds"/d; /"data"/d' out >out.rest
 sed '/"data"/d' first.rest | cmp -s - out.rest || complain "standard input: another result"
 
-# Classes: probabilities of the predicted class, or of the class that is requested.
+# Classes: probabilities of the predicted class, or of the requested class.
 awk -F, -v OFS=, 'NR == 1 { print $1, $2, $3, "size"; next } { print $1, $2, $3, ($4 > 2 ? "big" : $4 < -2 ? "low" : "mid") }' \
     train.csv >classes.csv
 succeeds "$BOCHNER" fit classes.csv --target size --categorical auto --features 64 --gamma 0.1 --lambda 0.1 --out size.model

@@ -1,5 +1,5 @@
-# The commands lab and bench are programs of their own: where bochner looks for them, what it passes on, and what it says
-# if one is missing. tests/cli/test_completion.sh and tests/house/test_manual.sh test what is made from their options.
+# The commands lab and bench are separate programs: search for the programs, passed arguments, and messages if a program
+# is missing. tests/cli/test_completion.sh and tests/house/test_manual.sh test their completions and manuals.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 case $BOCHNER in */emulated/*) echo "skipped: copies of the program do not run without the emulator" >&2 && exit 77 ;; esac
 unset BOCHNER_LAB BOCHNER_BENCH BOCHNER_PROGRAM
@@ -7,12 +7,12 @@ work=$(pwd -P)
 bin=$(sed -n 's/^CMAKE_INSTALL_BINDIR:PATH=//p' "$BOCHNER_BUILD/CMakeCache.txt")
 lib=$(sed -n 's/^CMAKE_INSTALL_LIBDIR:PATH=//p' "$BOCHNER_BUILD/CMakeCache.txt")
 
-# The program does not contain what it runs.
+# bochner does not contain the code of these programs.
 nm "$BOCHNER" | grep -E ' [Tt] (lab_at|lab_claim|bench_add|bo_lab_run)$' >linked &&
     complain "bochner links the lab or the benchmarks: $(head -n 3 linked)"
 
-# ---- what is passed on ----------------------------------------------------------------------------------------------
-# A program that shows its process, its arguments and where bochner is, and ends as it is told.
+# ---- arguments -------------------------------------------------------------------------------------------------------
+# A program that prints its process id, its arguments and the path of bochner, and exits as requested.
 cat >show <<'END'
 #!/bin/sh
 printf 'process %s of %s\n' $$ "$BOCHNER_PROGRAM"
@@ -40,7 +40,7 @@ BOCHNER_BENCH=$work/show "$BOCHNER" help bench train --all >out
 printf '<%s>\n' train --help-all >expected
 sed 1d out | diff expected - || complain "help bench train --all passes $(cat out)"
 
-# Ctrl-C reaches the work, which removes what it wrote.
+# Ctrl-C reaches the program, which removes its files.
 "$BOCHNER" lab run steepest-descent --out results >out 2>err &
 process=$!
 sleep 1
@@ -50,13 +50,13 @@ status=$?
 [ $status = 143 ] || [ $status = 0 ] || complain "a terminated experiment: status $status: $(cat err)"
 ls results/*.part 2>/dev/null && complain "a temporary file is left"
 
-# The results are those of a command: one JSON object, exit status 2 for wrong use.
+# Results as of any command: one JSON object, exit status 2 for usage errors.
 succeeds "$BOCHNER" lab list --json --out results
 grep -q '"experiments"' out || complain "lab list --json: $(head -c 200 out)"
 fails 2 "unknown experiment 'scaled-dt'|did you mean scaled-dot" "$BOCHNER" lab run scaled-dt
 fails 2 "expected a subject first" "$BOCHNER" bench
 
-# ---- where it is looked for -----------------------------------------------------------------------------------------
+# ---- search ------------------------------------------------------------------------------------------------------------
 mkdir -p "opt/$bin" "opt/$lib/bochner" usr here/bochner
 cp "$BOCHNER" "opt/$bin/bochner"
 ln -s "../opt/$bin/bochner" usr/bochner
@@ -74,7 +74,7 @@ fails 1 "was not found" env PATH="$work/here:$PATH" ../usr/bochner lab list
 fails 1 "must be an absolute path, found ./bochner-lab" env BOCHNER_LAB=./bochner-lab "$program" lab list
 cd "$work" || exit 1
 [ -e executed ] && complain "a program in the current directory was executed"
-# The commands that need no other program work; what is made from the options leaves out those of missing programs.
+# Commands without another program work; completions and manuals omit the options of missing programs.
 succeeds "$program" --help
 grep -q '^  lab ' out || complain "the overview does not list lab"
 for shell in bash zsh fish; do
@@ -99,7 +99,7 @@ fails 1 "/nowhere/bochner-lab does not exist (BOCHNER_LAB)" env BOCHNER_LAB=/now
 chmod -x "opt/$bin/bochner-lab"
 fails 1 "cannot run $work/opt/$bin/bochner-lab: Permission denied" "$program" lab list
 
-# The benchmarks find the program that ran them, also from the plugin directory, and say if there is none.
+# The benchmarks find the calling program, also from the plugin directory, and report if it is missing.
 cp "$BOCHNER-bench" "opt/$lib/bochner/bochner-bench"
 fails 1 "the program bochner was not found: neither $work/opt/$lib/bochner/bochner nor" \
     "opt/$lib/bochner/bochner-bench" serve somewhere

@@ -1,8 +1,8 @@
-# Cross-validation, comparisons, learning curves, pictures of tests, figures in JSON, copied columns.
+# Cross-validation, comparisons, learning curves, plots of tests, metrics in JSON, copied columns.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 fixed="--features 64 --gamma 0.3 --lambda 0.1 --threads 1"
 
-# per_fold FILE NAME: the values of a figure in the folds.
+# per_fold FILE NAME: the values of a metric in the folds.
 per_fold() {
     grep -m 1 '"per_fold"' "$1" | grep -oE "\"$2\": [-0-9.e]+" | awk '{ print $2 }'
 }
@@ -26,7 +26,7 @@ per_fold folds.json rmse | sort -g >found
 sort -g errors | cmp -s - found || complain "folds and separate files differ: $(paste -sd' ' found) and $(sort -g errors | paste -sd' ')"
 [ "$(sort -u found | wc -l)" -eq 9 ] || complain "equal errors in the folds"
 
-# The mean and the deviation are those of the folds; their number of rows is that of the table.
+# Mean and deviation agree with the folds, whose rows add up to the table.
 house 203 5 >house.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit house.csv $fixed --folds 5 --json && mv out folds.json
@@ -36,7 +36,7 @@ per_fold folds.json rmse | awk -v mean="$(sed -n '/"rmse": {/,/}/p' folds.json |
     complain "mean and deviation are not those of the folds"
 [ "$(per_fold folds.json rows | sort | paste -sd' ')" = "40 40 41 41 41" ] || complain "uneven folds"
 
-# The number of threads does not change a figure; the seed does.
+# The number of threads does not change a metric; the seed does.
 # shellcheck disable=SC2086
 for run in "1 7" "2 7" "1 8"; do
     succeeds "$BOCHNER" fit house.csv --features 64 --gamma 0.3 --lambda 0.1 --folds 5 --threads "${run% *}" --seed "${run#* }" --json
@@ -45,19 +45,19 @@ done
 cmp -s "seen 1 7" "seen 2 7" || complain "the folds depend on the threads"
 cmp -s "seen 1 7" "seen 1 8" && complain "the folds do not depend on the seed"
 
-# Classes are spread over the folds. A class with one row is never tested. Pictures show the test rows of all folds.
+# Classes are spread over the folds. A class with one row is never tested. Plots show the test rows of all folds.
 { shapes 150 6; echo "0,5,alone"; } >shapes.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit shapes.csv $fixed --folds 5 --plot roc.svg --plot-kind roc --json && mv out folds.json
 grep -q "class 'alone' has too few rows" err || complain "no warning of a class that cannot be tested: $(cat err)"
 [ "$(per_fold folds.json rows | sort -u)" = 30 ] || complain "classes are not spread evenly"
-for figure in accuracy log_loss auc brier macro_f1 calibration_error; do
-    [ "$(per_fold folds.json $figure | wc -l)" -eq 5 ] || complain "$figure is missing"
+for metric in accuracy log_loss auc brier macro_f1 calibration_error; do
+    [ "$(per_fold folds.json $metric | wc -l)" -eq 5 ] || complain "$metric is missing"
 done
 command -v gnuplot >/dev/null && { grep -q "150 rows:  AUC" roc.svg && grep -q 'outer ring' roc.svg || complain "ROC: $(cat err)"; }
 
-# Groups stay together, and columns that the table leaves out are left out in every fold: row numbers are consecutive only in
-# the whole table, and would predict this target.
+# Groups stay together, and columns omitted from the table are omitted in every fold: row numbers are consecutive only
+# in the whole table, and would predict this target.
 awk 'BEGIN { srand(4); print "row,who,a,y"; for (i = 0; i < 60; i++) printf "%d,p%d,%.3f,%.3f\n", i, i / 10, rand(), i }' >people.csv
 # shellcheck disable=SC2086
 {
@@ -76,6 +76,9 @@ best=$(grep -m 1 '"compared"' folds.json | grep -oE '"name": "[a-z]+"' | head -1
 [ "$(grep -m 1 '"learning_curve"' folds.json | grep -oE '"rows": [0-9.]+' | awk '$2 <= last { exit 1 } { last = $2; n++ } END { print n }')" = 2 ] ||
     complain "learning curve: $(grep learning_curve folds.json)"
 [ -s best.model ] || complain "no model"
+# "figures", the former key of "metrics", has the same values.
+for key in metrics figures; do grep -oE "\"$key\": \{(\"[a-z0-9_]+\": \{[^}]*\},? ?)+\}" folds.json | sed "s/^\"$key\"//" >values.$key; done
+[ -s values.metrics ] && cmp -s values.metrics values.figures || complain "metrics and figures differ: $(grep compared folds.json)"
 command -v gnuplot >/dev/null && { grep -q 'training rows' curve.svg || complain "no curve"; }
 # shellcheck disable=SC2086
 {
@@ -90,10 +93,10 @@ command -v gnuplot >/dev/null && { grep -q 'training rows' curve.svg || complain
     fails 2 "ends in .svg" "$BOCHNER" fit house.csv --folds 3 --learning-curve curve.txt
     fails 2 "--plot-kind needs --plot" "$BOCHNER" fit house.csv --folds 3 --plot-kind roc
     fails 1 "as many as rows" "$BOCHNER" fit house.csv $fixed --folds 300
-    fails 1 "auc is a figure of classes" "$BOCHNER" fit house.csv $fixed --folds 3 --score auc
+    fails 1 "auc is a metric of classes" "$BOCHNER" fit house.csv $fixed --folds 3 --score auc
     fails 1 "--plot-kind roc shows classes" "$BOCHNER" fit house.csv $fixed --folds 3 --plot x.svg --plot-kind roc
 
-    # Pictures of a test.
+    # Plots of a test.
     succeeds "$BOCHNER" fit house.csv $fixed --holdout 0.3 --out house.model --plot left.svg --plot-kind residuals --quiet
     succeeds "$BOCHNER" fit shapes.csv $fixed --folds 3 --out shapes.model --plot kept.svg --plot-kind reliability --quiet
 }
@@ -102,7 +105,7 @@ if command -v gnuplot >/dev/null; then
     grep -q 'predicted class, frequency' kept.svg || complain "reliability has no axis"
 fi
 
-# Copied columns are those of the file, before the predictions; numbers are written by value.
+# Copied columns of the file precede the predictions; numbers are written by value.
 awk -F, 'NR == 1 { print "id," $0 } NR > 1 { print "\"row " NR ", x\"," $0 }' house.csv >marked.csv
 succeeds "$BOCHNER" predict house.model marked.csv --copy id,-1,rooms --out copied.csv
 succeeds "$BOCHNER" predict house.model house.csv --quiet && mv out plain.csv

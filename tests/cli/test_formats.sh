@@ -1,4 +1,4 @@
-# Every format, plain and compressed: fit and predict give the same numbers; labels are those of the file.
+# Every format, plain and compressed: fit and predict give the same numbers; labels are the same as in the file.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 400 3 >train.csv
 house 100 4 >test.csv
@@ -81,7 +81,7 @@ awk -F, 'NR == 1 { if ($0 != "mean,std,low95,high95") exit 1; next }
     !($2 > 0 && $3 < $1 && $1 < $4 && ($4 - $3) / $2 > 3.919 && ($4 - $3) / $2 < 3.921) { exit 1 }' out ||
     complain "--std: $(head -2 out | tr '\n' ' ')"
 
-# Intervals: the level in the names of the columns, wider for a larger level; the metrics are those of 95%.
+# Intervals: the level is in the names of the columns, a larger level is wider, and metrics use 95%.
 cp out std.csv
 succeeds "$BOCHNER" predict stdin.model test.csv --interval 0.8 --quiet
 [ "$(head -1 out)" = mean,low80,high80 ] || complain "--interval: $(head -1 out)"
@@ -106,14 +106,14 @@ grep -q "target scale log" out || complain "info does not print the scale of the
 # Several targets.
 succeeds "$BOCHNER" fit train.csv --target price,age $options --test test.csv --out two.model --json
 cp out two.json
-grep -q '"name": "age"' two.json || complain "no figures of the second target"
+grep -q '"name": "age"' two.json || complain "no metrics of the second target"
 succeeds "$BOCHNER" predict two.model test.csv --quiet
 [ "$(head -1 out)" = price,age ] || complain "the header of two targets is $(head -1 out)"
 succeeds "$BOCHNER" predict two.model test.csv --std --quiet
 [ "$(head -1 out)" = price,price_std,price_low95,price_high95,age,age_std,age_low95,age_high95 ] ||
     complain "the header of two targets is $(head -1 out)"
 
-# Classes as words, with a blank and with quotes around a comma.
+# Classes as text, with a space and with quotes around a comma.
 shapes 300 5 | sed 's/middle/"mid,dle"/' >classes.csv
 shapes 90 6 | sed 's/middle/"mid,dle"/' >classes_test.csv
 for loss in ridge logistic; do
@@ -136,20 +136,20 @@ fails 1 "--std|classes" "$BOCHNER" predict classes.model classes_test.csv --std
 # IDX: images of eight pixels that are bright on the left or on the right; the labels are in a separate file.
 awk -v n=80 'BEGIN { srand(7); printf "\\0000\\0000\\0010\\0003\\0000\\0000\\0000\\0120\\0000\\0000\\0000\\0002\\0000\\0000\\0000\\0004"
     for (i = 0; i < n; i++) for (j = 0; j < 8; j++) printf "\\0%03o", (j % 4 < 2) == (i % 2) ? 150 + 100 * rand() : 60 * rand() }' >idx.text
-printf '%b' "$(cat idx.text)" >pictures.idx
+printf '%b' "$(cat idx.text)" >images.idx
 awk -v n=80 'BEGIN { printf "\\0000\\0000\\0010\\0001\\0000\\0000\\0000\\0120"; for (i = 0; i < n; i++) printf "\\0%03o", 3 + 4 * (i % 2) }' >idx.text
 printf '%b' "$(cat idx.text)" >names.idx
-gzip -k pictures.idx names.idx
-for pictures in pictures.idx pictures.idx.gz; do
-    succeeds "$BOCHNER" fit $pictures --labels names.idx.gz --test pictures.idx --test-labels names.idx --features 64 --out idx.model --json --quiet
+gzip -k images.idx names.idx
+for images in images.idx images.idx.gz; do
+    succeeds "$BOCHNER" fit $images --labels names.idx.gz --test images.idx --test-labels names.idx --features 64 --out idx.model --json --quiet
     [ "$(field out task)" = classification ] || complain "IDX labels are not classes"
-    [ "$(field out dim)" = 8 ] || complain "pictures of 2 x 4 have $(field out dim) columns"
+    [ "$(field out dim)" = 8 ] || complain "images of 2 x 4 have $(field out dim) columns"
     [ "$(field out scaling)" = common ] || complain "pixels are scaled by $(field out scaling)"
-    expect "accuracy of $pictures" "$(field out accuracy)" '==' 1
+    expect "accuracy of $images" "$(field out accuracy)" '==' 1
 done
-succeeds "$BOCHNER" predict idx.model pictures.idx --quiet
+succeeds "$BOCHNER" predict idx.model images.idx --quiet
 [ "$(sed -n 2,5p out | tr '\n' ' ')" = '3 7 3 7 ' ] || complain "classes of IDX came back as $(sed -n 2,5p out | tr '\n' ' ')"
-succeeds "$BOCHNER" predict idx.model pictures.idx --labels names.idx --json
+succeeds "$BOCHNER" predict idx.model images.idx --labels names.idx --json
 expect "accuracy of predict" "$(field out accuracy)" '==' 1
 
 # A test RMSE much larger than the validation RMSE is reported; a similar one is not.
@@ -160,7 +160,7 @@ grep -q 'warning.*larger than the validation RMSE' err || complain "no warning a
 succeeds "$BOCHNER" fit near.csv --test near.csv --features 64 --quiet
 [ -s err ] && complain "a good test is remarked upon: $(cat err)"
 
-# Labels that are too long for the table of classes are cut at the end of a character, and contain no line break.
+# Labels too long for the table of classes are truncated at a character boundary, and contain no line break.
 awk 'BEGIN { srand(8); for (i = 0; i < 200; i++) { k = i % 2; printf "%.3f,%.3f,\"%s\"\n", rand() + 3 * k, rand(),
     k ? "two\nlines" : "\303\251t\303\251 \303\240 la mer" } }' >labels.csv
 succeeds "$BOCHNER" fit labels.csv --holdout 0.3 --features 64 --gamma 0.5 --lambda 0.1 --quiet

@@ -80,7 +80,7 @@ cp out bare
 succeeds "$BOCHNER" generate gate --prompt "" --tokens 10 --quiet
 cmp -s out bare || complain "an empty prompt is not as none"
 
-# A tokenizer of a few letters: an empty prompt, and characters without a token, which the message names.
+# A tokenizer of a few characters: an empty prompt, and characters without a token, which the message names.
 echo '{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}}' >letters.json
 awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++) printf rand() < 0.5 ? "a" : "b" }' >letters.txt
 succeeds "$BOCHNER" train --data letters.txt --tokenizer letters.json --out letters $small --steps 2

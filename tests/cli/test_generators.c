@@ -179,7 +179,7 @@ static void test_listops(void **state)
     expect_listops((bo_listops_desc){.min_tokens = 10, .max_tokens = 60, .depth = 4, .arguments = 5}, 10, 60, 4, 5);
 }
 
-/* Draws the number of tokens of a tree by the rules. */
+/* Draws the number of tokens of a tree by the rules of ListOps. */
 static size_t draw_size(bo_rng *rng, size_t depth)
 {
     if (depth == 10 || bo_rng_uniform(rng) > 0.25) return 1;
@@ -322,7 +322,7 @@ static void test_match(void **state)
     assert_true(w.aligned[0] < 0.5);
 
     const bo_match_desc noisy = {.length = 300, .words = 5040, .drop = 0.5, .replace = 0.5, .shuffle = 10, .shift = 1};
-    const weighed v = weigh(noisy, 100, 7); /* all options combined still respect the length */
+    const weighed v = weigh(noisy, 100, 7); /* all options combined respect the length */
     assert_true(v.common[1] > v.common[0]);
 }
 

@@ -1,4 +1,4 @@
-# Help: one screen of common options, all options in sections, the same words at any width of the terminal.
+# Help: one screen of common options, all options in sections, the same text at any terminal width.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 subjects='machines attention train layers recall tasks decode scale serve'
 
@@ -82,7 +82,7 @@ for command in help 'help train --all' 'attention --help-all' 'bench attention -
     for columns in 60 100; do
         on_terminal $columns "'$BOCHNER' $command"
         case $command in *--all | *-all) words wide >wide.words && words seen | cmp -s - wide.words || complain "$command has other words at $columns columns" ;; esac
-        # a word wider than a line stays whole
+        # a word wider than a line is not broken
         LC_ALL=C.UTF-8 awk -v columns=$columns 'length($0) > columns && NF > 1 && !/[^ -~]/' seen >over
         [ -s over ] && complain "$command is wider than $columns columns: $(cat over)"
     done

@@ -26,7 +26,7 @@ for model in llama-tiny gpt2-tiny; do
     bytes "$reference" logits | npy '<f4' '8, 1024' >wanted.npy
     bytes "$reference" greedy >greedy.bin
 
-    # the logits of the rows that the reference has: errors are those of float32 sums
+    # the logits of the rows of the reference, up to the errors of float32 sums
     succeeds "$BOCHNER" eval "$directory" --ids ids.npy --logits-out logits.npy --json
     expect "$model: tokens" "$(field out tokens)" == 200
     expect "$model: scored tokens" "$(field out scored_tokens)" == 199
@@ -65,7 +65,7 @@ fails 1 "no tokenizer.json|--ids" "$BOCHNER" generate "$BOCHNER_SOURCE/tests/dat
 echo "a text" >text.txt
 fails 1 "no tokenizer.json|--ids" "$BOCHNER" eval "$BOCHNER_SOURCE/tests/data/llama-tiny" --data text.txt
 
-# Refused: ids beyond the vocabulary, negative and fractional ones, shapes, files of other kinds, and wrong use.
+# Refused: ids beyond the vocabulary, negative and fractional ones, shapes, files of other kinds, and usage errors.
 printf '\001\000\000\000\000\004\000\000' | npy '<i4' '2,' >high.npy
 printf '\377\377\377\377' | npy '<i4' '1,' >negative.npy
 printf '\000\000\300\077' | npy '<f4' '1,' >fraction.npy
@@ -87,7 +87,7 @@ fails 2 "ends in .npy" "$BOCHNER" eval "$directory" --ids ids.npy --logits-out n
 fails 2 "would replace" "$BOCHNER" eval "$directory" --ids ids.npy --logits-out ids.npy
 fails 2 "leave out --prompt" "$BOCHNER" generate "$directory" --ids ids.npy --prompt x
 
-# --context limits prompt and continuation; beyond the context of training it warns.
+# --context limits prompt and continuation; beyond the training context it warns.
 fails 1 "--context 8|16 tokens" "$BOCHNER" generate "$directory" --ids prompt.npy --context 8
 succeeds "$BOCHNER" generate "$directory" --ids prompt.npy --context 20 --tokens 32 --greedy --json
 [ "$(field out finish_reason)" = context ] || complain "ended for $(field out finish_reason)"
@@ -95,7 +95,7 @@ expect "tokens within the context" "$(field out tokens)" == 5
 succeeds "$BOCHNER" generate "$BOCHNER_SOURCE/tests/data/llama-tiny" --ids prompt.npy --context 400 --tokens 4
 grep -q "trained with 256" err || complain "no warning beyond the context of training: $(cat err)"
 
-# The cost of weights in fewer bits.
+# The cost of low-precision weights.
 for i in 1 2 3 4 5 6 7 8; do echo "the cat sleeps and the dog eats number $i"; done >text.txt
 succeeds "$BOCHNER" eval "$directory" --data text.txt --weights int8
 grep -q "Cost  .*perplexity .* with float32 weights" out || complain "no cost of int8: $(cat out)"

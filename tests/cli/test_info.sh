@@ -35,7 +35,7 @@ succeeds "$BOCHNER" info table.model
 grep -q '^Fitted on   60 rows' out || complain "rows of a machine: $(cat out)"
 ! grep -qv -e '^table.model: ' -e '^.\{11\} [^ ]' -e '^ ' out || complain "info has words in the column of names: $(cat out)"
 
-# A profile: the table, the picture, JSON, and wrong use.
+# A profile: the table, the plot, JSON, and usage errors.
 succeeds "$BOCHNER" info gate --graph step.dot --tokens 16 --batch 2 --repeats 2
 for words in "a training step of 2 x 16 tokens" "median of 2 runs" "operation .*forward ms .*backward ms" "^  attention  *2 " "^  linear "; do
     grep -q "$words" out || complain "info --graph lacks '$words': $(cat out)"
@@ -58,7 +58,7 @@ else
     echo "no Graphviz: step.svg is not drawn" >&2
 fi
 fails 1 "Graphviz is not installed|graphviz|.dot" env PATH=/nonexistent "$BOCHNER" info gate --graph none.svg --repeats 1
-[ ! -e none.svg ] || complain "half a picture was left"
+[ ! -e none.svg ] || complain "half a plot was left"
 fails 2 "ending in .dot or .svg|step.png" "$BOCHNER" info gate --graph step.png
 fails 2 "--tokens|--graph" "$BOCHNER" info gate --tokens 8
 fails 2 "--checkpointing|--forward" "$BOCHNER" info gate --graph step.dot --forward --checkpointing

@@ -1,4 +1,4 @@
-# bochner inspect: text, JSON, the page, the arrays, attention --advise --model, and wrong input.
+# bochner inspect: text, JSON, the page, the arrays, attention --advise --model, and invalid input.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); for (i = 0; i < 800; i++) print "the " a[1 + int(4 * rand())] " eats." }' >text.txt
 small="--layers 2 --width 16 --heads 2 --context 32 --batch 4 --steps 20 --quiet"
@@ -15,21 +15,21 @@ done
 ! grep -q 'nan' out || complain "the text has nan: $(cat out)"
 awk 'length($0) > 100 { print; bad = 1 } END { exit bad }' out || complain "lines are too wide"
 
-# The page is whole, without scripts and external files.
+# The page is complete, without scripts and external files.
 [ "$(tail -n 1 page.html)" = '</html>' ] || complain "page.html is not whole"
 for words in '<h2>Heads</h2>' 'Largest eigenvalue of Λ' 'Copying' 'class="cell' 'prefers-color-scheme:dark' 'Separation rank' '<code>--attention '; do
     grep -q -e "$words" page.html || complain "page.html lacks '$words'"
 done
 ! grep -q -e '<script' -e 'http' -e 'nan' page.html || complain "page.html has scripts, links or nan"
 
-# The arrays are those that bochner attention reads, and softmax attention of them is the output of the layer.
+# bochner attention reads the arrays, and their softmax attention equals the output of the layer.
 [ "$(ls arrays | wc -l)" -eq 17 ] || complain "arrays: $(ls arrays)"
 . "$BOCHNER_SOURCE/tests/cli/arrays.sh"
 succeeds "$BOCHNER" attention --q arrays/layer-01-q.npy --k arrays/layer-01-k.npy --v arrays/layer-01-v.npy --kind softmax --causal --out o.npy
 expect "the output of a layer" "$(distance o.npy arrays/layer-01-out.npy)" "<" 1e-5
-succeeds "$BOCHNER" attention --advise --q arrays/layer-01-q.npy --k arrays/layer-01-k.npy --v arrays/layer-01-v.npy --causal --most 64 --json
+succeeds "$BOCHNER" attention --advise --q arrays/layer-01-q.npy --k arrays/layer-01-k.npy --v arrays/layer-01-v.npy --causal --max-features 64 --json
 error=$(field out query_norm)
-succeeds "$BOCHNER" attention --advise --model model --data text.txt --layer 1 --most 64 --json
+succeeds "$BOCHNER" attention --advise --model model --data text.txt --layer 1 --max-features 64 --json
 expect "advice on a layer" "$(field out query_norm)" == "$error"
 
 # JSON: the same numbers; parts can be chosen.
@@ -64,7 +64,7 @@ head -c 64 text.txt >>ids.npy
 succeeds "$BOCHNER" inspect "$BOCHNER_SOURCE/tests/data/families/qwen3" --ids ids.npy --length 32 --parts statistics,attribution
 grep -q '2 windows of 32 tokens' out || complain "ids: $(cat out)"
 
-# Wrong input leaves nothing behind.
+# Invalid input leaves no files.
 printf 'the cat' >short.txt
 fails 1 "short.txt: 7 tokens, but a window has 32|--length 7" "$BOCHNER" inspect model --data short.txt --html none.html --dump none
 [ ! -e none.html ] && [ ! -e none ] || complain "a failed command left files"

@@ -86,8 +86,8 @@ if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none small 2>/dev/null; th
     if command -v gnuplot >/dev/null; then
         head -c 65536 /dev/zero >small/full 2>/dev/null
         "$BOCHNER" fit train.csv --features 64 --gamma 0.3 --lambda 0.1 --holdout 0.2 --plot small/p.svg --quiet >out 2>err
-        [ $? -eq 1 ] || complain "a picture on a full disk is not an error"
-        grep -q "no picture small/p.svg: it could not be written" err || complain "a lost picture is not named: $(cat err)"
+        [ $? -eq 1 ] || complain "a plot on a full disk is not an error"
+        grep -q "no plot small/p.svg: it could not be written" err || complain "a lost plot is not named: $(cat err)"
         rm small/full
     fi
     [ -z "$(ls -A small)" ] || complain "a full disk holds $(ls -A small)"

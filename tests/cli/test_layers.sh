@@ -1,4 +1,4 @@
-# Models with 1, 17 and 80 layers: commands that look at each layer, or list some of them, have no limit of their own.
+# Models with 1, 17 and 80 layers: commands that process or list layers have no limit on their number.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 500; i++) print "the " substr("catdoghencow", 1 + 3 * (i * i % 7 % 4), 3) " sleeps." }' >text.txt
 few="--batch 1 --eval-tokens 64 --quiet"
@@ -59,7 +59,7 @@ near "many heads" "$(evaluate many-heads)" "$(evaluate heads)" 0.5
 succeeds "$BOCHNER" generate many-heads --prompt "the " --tokens 5 --greedy --quiet
 succeeds "$BOCHNER" inspect heads --data text.txt --windows 1 --parts errors --json --quiet
 
-# The largest number of layers is that of the model.
+# Only the model limits the number of layers.
 fails 1 "layers must be at most 4096, found 4097" "$BOCHNER" train --data text.txt --out never --layers 4097 --width 8 --heads 1 --steps 1 --quiet
 [ -e never ] && complain "something was written: $(find never)"
 finish

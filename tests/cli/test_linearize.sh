@@ -27,12 +27,12 @@ for file in config.json model.safetensors tokenizer.json linearize.json adapter/
     transfer/metrics.jsonl finetune/metrics.jsonl; do
     [ -s plain/$file ] || complain "plain/$file is missing"
 done
-# The state of the student does not grow with the context; that of the teacher does.
+# The state of the student does not grow with the context; the state of the teacher does.
 awk '/^1,024 |^16,384 |^131,072 / { print $NF, $(NF - 1), $5, $4 }' out >states
 [ "$(cut -d' ' -f1,2 states | sort -u | wc -l)" -eq 1 ] || complain "the state of the student grows: $(cat out)"
 [ "$(cut -d' ' -f3,4 states | sort -u | wc -l)" -eq 3 ] || complain "the state of the teacher does not grow: $(cat out)"
 
-# The result is a model for all commands; with the adapters apart, which can be taken out again.
+# The result is a model for all commands; adapters stored separately can be removed.
 succeeds "$BOCHNER" generate plain --prompt "the " --tokens 10 --greedy --quiet
 succeeds "$BOCHNER" eval plain --data text.txt --last 0.1 --json
 loss=$(field out loss)
@@ -42,7 +42,7 @@ succeeds "$BOCHNER" lora unmerge plain --out unmerged
 succeeds "$BOCHNER" eval unmerged --data text.txt --last 0.1 --json
 cmp -s unmerged/model.safetensors plain/transfer/model.safetensors || complain "unmerging does not give the model after the transfer"
 
-# JSON, on standard output alone; the same seed gives the same numbers, for any number of threads.
+# JSON only on standard output; the same seed gives the same numbers, for any number of threads.
 succeeds $linearize $steps --out json --json --threads 1
 succeeds "$BOCHNER" linearize base --data text.txt $steps --batch 2 --lora 2 --calibrate-tokens 64 --out usual --no-timing --json --quiet
 [ "$(field out attention)" = hybrid ] && [ "$(field out window)" = 64 ] && [ "$(field out features)" = 256 ] || complain "defaults: $(cat out)"
@@ -94,7 +94,7 @@ succeeds $linearize $steps --out context --context 8 --no-timing --quiet
 succeeds "$BOCHNER" info context
 grep -q "^Context  *32 tokens" out || complain "--context changes the model: $(cat out)"
 
-# Text that the teacher writes, alone and with data.
+# Text written by the teacher, alone and with data.
 succeeds "$BOCHNER" linearize base --teacher-text 1500 $small $steps --out written --no-timing --json --quiet
 [ -s written/teacher.txt ] || complain "no text of the teacher"
 cp written/teacher.txt before
@@ -155,7 +155,7 @@ wait $job 2>/dev/null
 succeeds "$BOCHNER" linearize --resume --out killed --quiet
 cmp -s whole/model.safetensors killed/model.safetensors || complain "another model after kill -9"
 
-# Wrong usage.
+# Usage errors.
 fails 2 "--out" "$BOCHNER" linearize base --data text.txt
 fails 2 "no model" "$BOCHNER" linearize --data text.txt --out never
 fails 2 "--data FILE|--teacher-text" "$BOCHNER" linearize base --out never

@@ -1,5 +1,5 @@
-# bochner linearize with every name of --attention: all work, alone or with a window, except for those that cannot have a
-# state of fixed size, which are refused with the reason.
+# bochner linearize with every name of --attention: all work, alone or with a window, except kinds without a state of
+# fixed size, which are refused with the reason.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); m = split("cat,dog,hen,cow", a, ",");
     for (i = 0; i < 400; i++) print "the " a[1 + int(m * rand())] " sleeps." }' >text.txt
@@ -38,7 +38,7 @@ for name in $names; do
         ;;
     esac
 done
-# Frequencies that are drawn from data do not need a run that draws them.
+# Frequencies drawn from data do not need a run that draws them.
 works "favor++" --gate none
 rm -rf made
 succeeds "$BOCHNER" linearize base --data text.txt --no-transfer --no-finetune --attention favor# --calibrate-tokens 64 --no-timing --out made --quiet

@@ -4,8 +4,8 @@
 
 # measures OPTIONS...: runs with small sizes and prints JSON.
 measures() { succeeds "$BOCHNER" bench attention --json --repeats 1 --features 16 --peers nowhere "$@"; }
-# figure NAME FIELD: value, detail or met of a figure.
-figure() {
+# metric NAME FIELD: value, detail or met of a metric.
+metric() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," -v what="\"$2\": " 'index($0, name) == 1 {
         v = substr($0, index($0, what) + length(what)); print v; exit }' | sed 's/^"//; s/[",}].*//'
 }
@@ -16,9 +16,9 @@ near() { compare "$(awk -v a="$2" -v b="$3" 'BEGIN { d = a / b - 1; print d < 0 
 # GFLOP/s, ...
 counts() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," 'index($0, name) == 1' | sed 's/.*"detail": "//; s/ms, //; s/of //' >detail
-    read -r ms rate yardstick rest <detail || complain "no figure '$1': $(cat out)"
+    read -r ms rate yardstick rest <detail || complain "no metric '$1': $(cat out)"
     near "$1: operations" "$(awk -v t="$ms" -v r="$rate" 'BEGIN { print t * r * 1e6 }')" "$2"
-    near "$1: ratio" "$(figure "$1" value)" "$(awk -v r="$rate" -v y="$yardstick" 'BEGIN { print r / y }')"
+    near "$1: ratio" "$(metric "$1" value)" "$(awk -v r="$rate" -v y="$yardstick" 'BEGIN { print r / y }')"
 }
 linear() { echo $(($1 * 8 * (4 * 64 * $2 + 4 * $2 * 64 + 65 * ($2 + 64)))); }
 
@@ -31,7 +31,7 @@ done
 
 measures --only precision --lengths 64
 for name in "forward, 16 features" "forward + backward, 16 features" "softmax forward"; do
-    expect "$name" "$(figure "$name, N = 64, bfloat16 / float32" value)" '>' 0
+    expect "$name" "$(metric "$name, N = 64, bfloat16 / float32" value)" '>' 0
 done
 
 measures --only crossover --lengths 64
@@ -43,28 +43,28 @@ done
 
 measures --only flat,memory --tokens 256 --lengths 256
 grep -q "ns per token: [0-9]* at 256\"" out || complain "no time per token: $(cat out)"
-[ "$(figure "forward, 16 features, bytes at 16 N / bytes at N" value)" = 1 ] || complain "forward's memory grows: $(cat out)"
-[ "$(figure "backward + tape, 16 features, bytes / (sqrt(N) states)" met)" = true ] || complain "backward's memory: $(cat out)"
+[ "$(metric "forward, 16 features, bytes at 16 N / bytes at N" value)" = 1 ] || complain "forward's memory grows: $(cat out)"
+[ "$(metric "backward + tape, 16 features, bytes / (sqrt(N) states)" met)" = true ] || complain "backward's memory: $(cat out)"
 
 measures --only decode --sequences 2 --lengths 128
 for batch in 1 2; do
     for n in 64 128; do
-        expect "batch $batch, $n tokens" "$(figure "decode, batch $batch, $n tokens, cache / state" value)" '>' 0
+        expect "batch $batch, $n tokens" "$(metric "decode, batch $batch, $n tokens, cache / state" value)" '>' 0
     done
     grep -q "\"decode, batch $batch, break-even length\"" out || complain "no break-even length of batch $batch"
 done
-expect "bandwidth" "$(figure "decode, 16 features, 2 sequences, states' bandwidth / triad" value)" '>' 0
+expect "bandwidth" "$(metric "decode, 16 features, 2 sequences, states' bandwidth / triad" value)" '>' 0
 
 measures --only family,gates --lengths 64 --sequences 2
 for kind in "linear (elu)" retention favor "favor, decay gate" "poly, degree 2" taylor hedgehog t2r "power, degree 2" gla delta gated-delta ridge gated-ridge; do
     for pass in "forward / small-GEMM" "forward + backward / small-GEMM" "decoding step"; do
-        expect "$kind, $pass" "$(figure "$kind, $pass" value)" '>' 0
+        expect "$kind, $pass" "$(metric "$kind, $pass" value)" '>' 0
     done
 done
 for pass in "forward" "forward + backward"; do
-    expect "ridge of a pool, $pass" "$(figure "ridge, not causal, $pass / small-GEMM" value)" '>' 0
+    expect "ridge of a pool, $pass" "$(metric "ridge, not causal, $pass / small-GEMM" value)" '>' 0
     for other in "ridge, causal" "softmax, not causal"; do
-        expect "$other, $pass" "$(figure "$other / ridge, not causal, $pass" value)" '>' 0
+        expect "$other, $pass" "$(metric "$other / ridge, not causal, $pass" value)" '>' 0
     done
 done
 # Linear attention with the identity map: products with the sums, and the same count as favor without features.
@@ -72,8 +72,8 @@ detail=$(tr '{' '\n' <out | grep -F '"retention, forward / small-GEMM"' | sed 's
 near "operations of retention a token" "$(echo "$detail" | awk '{ print $1 * $2 / 64 }')" "$(echo "$detail" | awk '{ print $5 }')"
 for map in "identity, not normalized" elu favor; do
     for gate in retention "one gate per token"; do
-        expect "gates of $map" "$(figure "$map, forward: $gate / plain" value)" '>' 0
-        expect "gates of $map" "$(figure "$map, forward + backward: $gate / plain" value)" '>' 0
+        expect "gates of $map" "$(metric "$map, forward: $gate / plain" value)" '>' 0
+        expect "gates of $map" "$(metric "$map, forward + backward: $gate / plain" value)" '>' 0
     done
 done
 
@@ -85,18 +85,18 @@ for data in gaussian anisotropic; do
     for width in 16 64; do
         for law in favor favor++ "favor#" "dark, gaussian proposal" "favor, optimal sampling" "dark, optimal sampling"; do
             name="$data, width $width, 64 features, $law"
-            expect "$name" "$(figure "$name" value)" '>' 0
+            expect "$name" "$(metric "$name" value)" '>' 0
             tr '{' '\n' <out | awk -v name="\"name\": \"$name\"," 'index($0, name) == 1' >detail
             predicted=$(sed 's/.*predicted //; s/,.*//' detail)
             least=$(sed 's/.*lower bound //; s/".*//' detail)
             expect "$name: predicted against the least" "$predicted" '>=' "$(awk -v x="$least" 'BEGIN { print 0.9 * x }')"
         done
-        expect "$data, width $width: dark compared with favor" "$(figure "$data, width $width, 64 features, dark, gaussian proposal" value)" \
-            '<' "$(figure "$data, width $width, 64 features, favor" value)"
+        expect "$data, width $width: dark compared with favor" "$(metric "$data, width $width, 64 features, dark, gaussian proposal" value)" \
+            '<' "$(metric "$data, width $width, 64 features, favor" value)"
     done
 done
 if command -v gnuplot >/dev/null; then
-    grep -q "<svg" laws.svg || complain "no picture of the laws"
+    grep -q "<svg" laws.svg || complain "no plot of the laws"
 fi
 fails 2 "--plot-laws|leaves out" "$BOCHNER" bench attention --only softmax --plot-laws laws.svg
 fails 2 "--plot-laws|.svg|laws.txt" "$BOCHNER" bench attention --plot-laws laws.txt
@@ -117,7 +117,7 @@ for name in "forward, 16 features" "forward + backward, 16 features" "forward, s
     for what in "6000 float32 / PyTorch float32" "3000 float32 / best PyTorch" "3000 bfloat16 / best PyTorch"; do
         whole="$name, N = 64, ${what#* }"
         ms=$(tr '{' '\n' <out | grep -F "\"$whole\"" | sed "s/.*bochner's median //; s/ ms.*//")
-        near "$whole" "$(figure "$whole" value)" "$(awk -v ms="$ms" -v t="${what%% *}" 'BEGIN { print t / ms }')"
+        near "$whole" "$(metric "$whole" value)" "$(awk -v ms="$ms" -v t="${what%% *}" 'BEGIN { print t / ms }')"
     done
 done
 grep -q "at its best 3000 ms (bfloat16, scan, chunks of 32, threads: 1)" out || complain "the best variant is not named: $(cat out)"

@@ -1,4 +1,4 @@
-# bochner lab: list, run and report, stored results, wrong use, and damaged files in the results directory.
+# bochner lab: list, run and report, stored results, usage errors, and damaged files in the results directory.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "line " i " of a text" }' >text.txt
 
@@ -21,7 +21,7 @@ grep -q '3 seeds each' err && grep -q 'results/first/NAME.json' err || complain 
 [ -s results/first/scaled-dot.json ] || complain "no result"
 cp results/first/scaled-dot.json kept.json
 if command -v gnuplot >/dev/null; then
-    ls results/first | grep -q '^scaled-dot-.*\.svg$' || complain "no picture: $(ls results/first)"
+    ls results/first | grep -q '^scaled-dot-.*\.svg$' || complain "no plot: $(ls results/first)"
 fi
 ls -A results/first | grep -e 'part-' -e 'tmp-' && complain "temporary files remain"
 
@@ -56,10 +56,11 @@ page=results/first/report.html
 for words in '<article id="scaled-dot">' '<article id="gnn">' 'bochner lab run scaled-dot --quick' 'Not run' 'claims held</b>' 'class="legend"' '</html>'; do
     grep -qF "$words" $page || complain "the page lacks $words"
 done
-# In Markdown, claims of the founding documents are sorted by verdict with their passages; the others are listed by name.
+# In Markdown, claims of the founding documents are sorted by verdict with their passages; other claims are listed by
+# name.
 awk '/^### / { part = $0 } part == "### Claims as written: held" && /^\| \[gnn\]\(#gnn\), walks \|.*lines 438-440:/ { written++ }
-    part == "### Claims of our own" && /^\| \[gnn\]\(#gnn\) \|.*blind/ { own++ }
-    part == "### Claims of our own" && /walks/ { own = 9 } END { exit !(written == 1 && own == 1) }' report.md ||
+    part == "### Additional claims" && /^\| \[gnn\]\(#gnn\) \|.*blind/ { additional++ }
+    part == "### Additional claims" && /walks/ { additional = 9 } END { exit !(written == 1 && additional == 1) }' report.md ||
     complain "the claims are not sorted: $(grep -n -e '^###' -e walks report.md | cut -c 1-120)"
 grep -qF 'As written: course notes (founding document 002), lines 438-440:' $page || complain "the page lacks the passage"
 grep -q -i -e '<script' -e 'src="http' -e 'href="http' $page && complain "the page has external references or scripts"
@@ -148,7 +149,7 @@ fails 1 "text.txt|not a directory" "$BOCHNER" lab report --out text.txt
 fails 1 "no directory missing" "$BOCHNER" lab report --out t4 --page missing/page.html
 fails 2 "--page|--markdown|the same file" "$BOCHNER" lab report --out t4 --page same --markdown same
 
-# ---- wrong use -----------------------------------------------------------------------------------------------------
+# ---- usage errors ----------------------------------------------------------------------------------------------------
 fails 2 "list, run or report" "$BOCHNER" lab
 fails 2 "found 'lits'|did you mean list?" "$BOCHNER" lab lits
 fails 2 "expected the names of experiments or all" "$BOCHNER" lab run

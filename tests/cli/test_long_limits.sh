@@ -1,4 +1,4 @@
-# Hostile files in the place of every file that the program reads: a link to an endless device, a pipe without a writer, a
+# Hostile files in place of every input file of the program: a link to an endless device, a pipe without a writer, a
 # directory, a huge sparse file, a gzip file that expands to gigabytes. Each is refused quickly, with its name and the
 # reason, and within an address space that such a file would exceed.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"

@@ -4,7 +4,7 @@
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/ranks.sh"
 
-# Words whose letters have some structure.
+# Words with some structure.
 awk 'BEGIN { srand(7); split("the of and to in a that it was he for on are with as his they at be this", w, " ")
     for (i = 0; i < 9000; i++) printf "%s%s", w[1 + int(rand() * rand() * 20)], i % 11 == 10 ? ".\n" : " " }' >text.txt
 model="--data text.txt --layers 2 --width 32 --heads 2 --context 32 --batch 8 --seed 3 --threads 1 --quiet"
@@ -49,7 +49,7 @@ check() {
 check sgd 2 4
 check muon 2
 
-# once STATUS WORDS ARGUMENTS...: 3 ranks fail with one message.
+# once STATUS TEXT ARGUMENTS...: 3 ranks fail with one message.
 once() {
     expected=$1 words=$2
     shift 2

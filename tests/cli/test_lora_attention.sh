@@ -1,5 +1,5 @@
-# bochner train --lora --attention: a model with softmax attention gets another attention, whose parameters are trained in
-# full beside the adapters. The directory of the run has the base. And train --whiten.
+# bochner train --lora --attention: a model with softmax attention gets another attention, whose parameters are trained
+# in full beside the adapters. The directory of the run has the base. And train --whiten.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1200; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] ".|" } }' >text.txt
@@ -58,7 +58,7 @@ loss=$(field out loss)
 succeeds "$BOCHNER" eval still --data text.txt --tokens 500 --json
 expect "nothing was learned" "$(awk "BEGIN { d = $loss - $(field out loss); print d < 0 ? -d : d }")" "<" 1e-4
 
-# The run does not need --init any more, but its own options.
+# The run needs its options, but no longer --init.
 fails 1 "cannot be resumed with a different features" "$BOCHNER" train --resume --out dark --features 32 --quiet
 fails 1 "cannot be resumed with a different attention" "$BOCHNER" train --resume --out dark --attention favor --quiet
 fails 1 "cannot be resumed with a different gate" "$BOCHNER" train --resume --out dark --gate none --quiet
@@ -73,8 +73,8 @@ fails 1 "dark/base is missing" "$BOCHNER" eval dark --data text.txt
 mv gone dark/base
 
 # ---- special tokens of the base ------------------------------------------------------------------------------------
-# The directory of an adapter has no tokenizer_config.json, which names the token at the end of a document; a resumed run reads
-# the same tokens all the same.
+# The directory of an adapter has no tokenizer_config.json, which names the token at the end of a document; a resumed
+# run still reads the same tokens.
 cp -r base special
 echo '{"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "z"}' >special/tokenizer_config.json
 for more in "" "--attention dark --features 8"; do

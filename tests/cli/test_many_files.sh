@@ -1,4 +1,4 @@
-# Data in one file, in as many as large data sets have, and in one more than the program stores.
+# Data in one file, in many files, and in one more file than the program stores.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 mkdir files
 awk 'BEGIN { for (i = 1; i <= 1025; i++) { name = sprintf("files/%04d.txt", i); print "the cat number " i " sleeps." >name; close(name) } }'
@@ -18,7 +18,7 @@ succeeds "$BOCHNER" eval run-1024 $many --quiet
 small="--attention dark --features 8 --lora 2 --calibrate-tokens 32 --transfer-steps 1 --steps 1 --no-timing --batch 1 --quiet"
 succeeds "$BOCHNER" linearize run-1 --out linear $small --eval-tokens 64 --data $(files 1024)
 
-# One more is read as arguments, but not stored.
+# One more file is read as an argument, but not stored.
 succeeds "$BOCHNER" train $tiny --out run-1025 --data $(files 1025)
 rm -r run-1025/checkpoints/step-2
 fails 2 "does not name the training data; give --data FILE" "$BOCHNER" train --resume --out run-1025 --quiet

@@ -1,4 +1,4 @@
-# A table as people have them needs no options: the same result in memory and as a stream, and predict reads it the same way.
+# A messy table needs no options: the same result in memory and as a stream, and predict reads it the same way.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN {
     srand(4); print "id;agent;town;kind;sold;garden;area;w;owner;price"
@@ -33,7 +33,8 @@ succeeds "$BOCHNER" predict memory.model new.csv
 cmp -s first out || complain "columns in another order give other predictions"
 sed '2s/no;/perhaps;/; 2s/yes;/perhaps;/' new.csv >odd.csv
 fails 1 "odd.csv: line 2, column 'garden': expected true or false|perhaps" "$BOCHNER" predict memory.model odd.csv
-# The index of a pandas frame is left out, also that of a part of the rows, unless --keep names it; new files may have it or not.
+# The index of a pandas DataFrame is omitted, also for a part of the rows, unless --keep names it; new files may have it
+# or not.
 for name in "" index level_0 "Unnamed: 0"; do
     for rows in 5 200; do
         awk -v name="$name" -v rows=$rows 'BEGIN { srand(3); print name ",a,b,y"
@@ -100,7 +101,7 @@ succeeds "$BOCHNER" fit std.csv --target y,y_std --features 16 --gamma 1 --lambd
 succeeds "$BOCHNER" predict late.model std.csv --std
 [ "$(head -1 out | tr , '\n' | sort | uniq -d)" = "" ] || complain "two columns have one name: $(head -1 out)"
 
-# Integers as classes: the report says how to change that.
+# Integers as classes: the report names the option for numbers.
 awk 'BEGIN { srand(1); print "x,grade"; for (i = 0; i < 60; i++) print rand() "," i % 3 }' >grades.csv
 succeeds "$BOCHNER" fit grades.csv --features 32 --gamma 1 --lambda 1 --holdout 0.2
 grep -q "only 3 different values, all integers (use --task" err || complain "the task is not explained: $(cat err)"

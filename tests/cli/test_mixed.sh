@@ -1,5 +1,5 @@
-# A model with two kinds of attention, softmax in layer 0 and another in the others, runs everywhere: eval, generate, chat,
-# info, compare, lora, convert and train.
+# A model with two kinds of attention, softmax in layer 0 and another kind in the other layers, runs everywhere: eval,
+# generate, chat, info, compare, lora, convert and train.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1200; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
@@ -10,7 +10,7 @@ for kind in "dark --features 16" "hybrid --features 16 --window 4"; do
     # shellcheck disable=SC2086
     succeeds "$BOCHNER" linearize soft --data text.txt --attention $kind --keep-softmax 0 --transfer-steps 2 --steps 2 \
         --lora 2 --no-timing --quiet --out $name
-    # The attention of each kind of layer, in words and numbers.
+    # The attention of each kind of layer, as text and as numbers.
     succeeds "$BOCHNER" info $name
     grep -q "^Attention  *$name.*, 16 features.*; softmax in layer 0" out || complain "$name: info: $(cat out)"
     grep -q "^State  *layers 1-2: .* each, fixed size; layer 0: .*, grows with the text" out || complain "$name: info: $(cat out)"
@@ -70,7 +70,7 @@ for kind in "dark --features 16" "hybrid --features 16 --window 4"; do
     succeeds "$BOCHNER" train $run --init $name --mixer gru --steps 2 --out $name-gru
 done
 
-# Models of other tasks have the layers of --init, but not the attention that was replaced.
+# Models of other tasks have the layers of --init, but not the replaced attention.
 printf 'good\tax\nbad\tby\n' >labels.tsv
 l="$BOCHNER train --task classify --data labels.tsv --valid-fraction 0 --steps 2 --quiet"
 succeeds $l --init dark --out mixed-labels

@@ -1,5 +1,6 @@
-# Options of bochner train, and reports, on models whose layers differ: --rope-base, --mlp, --encoder-attention and --lora
-# --attention with --init, --resume without the file of --blocks, and what info, train and linearize say about such models.
+# Options of bochner train, and reports, on models whose layers differ: --rope-base, --mlp, --encoder-attention and
+# --lora
+# --attention with --init, --resume without the file of --blocks, and the reports of info, train and linearize on such models.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "In the beginning was line " i "." }' >text.txt
 small="--data text.txt --batch 2 --steps 1 --quiet"
@@ -15,8 +16,8 @@ bases() {
     succeeds "$BOCHNER" info "$1" --json
     sed 's/.*"blocks"//' out | grep -o '"rope_base": [0-9]*' | tr -dc '0-9\n' | tr '\n' ' '
 }
-# says WORDS: the words are in out
-says() {
+# contains TEXT: the text is in out
+contains() {
     grep -qF -e "$1" out || complain "'$1' is missing: $(cat out)"
 }
 
@@ -25,14 +26,14 @@ makes hybrid '{"heads": 2, "attention": "gated-delta", "positions": "none"}, {"h
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" train --init hybrid --rope-base 500000 --out turned $small
 succeeds "$BOCHNER" info turned
-says "RoPE base 500000"
-says "positions rope"
+contains "RoPE base 500000"
+contains "positions rope"
 makes windows '{"heads": 2, "attention": {"window": 8}, "rope_base": 10000}, {"heads": 2, "rope_base": 1000000}'
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" train --init windows --rope-base 500000 --out wider $small
 succeeds "$BOCHNER" info wider
-says "RoPE base 500000"
-says "RoPE base 10000"
+contains "RoPE base 500000"
+contains "RoPE base 10000"
 lists='"layers": [{"name": "up", "type": "linear", "width": 24}, {"type": "gelu"}, {"name": "down", "type": "linear", "width": "input"}]'
 makes layers "{\"heads\": 2, $lists}, {\"heads\": 2, \"mlp\": \"swiglu\"}"
 makes alike "{\"heads\": 2, $lists}"
@@ -72,7 +73,7 @@ for scale in 0.5 0.25; do
 done
 succeeds "$BOCHNER" train --resume --out adapted --quiet
 
-# ---- a run without the file of its blocks ---------------------------------------------------------------------------------
+# ---- a run without its file of blocks -------------------------------------------------------------------------------------
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" train --blocks hybrid.json --out stopped $small --steps 2 --checkpoint-every 1
 cp stopped/model.safetensors before
@@ -83,9 +84,9 @@ cmp -s before stopped/model.safetensors || complain "resuming without the file o
 # ---- reports ----------------------------------------------------------------------------------------------------------------
 makes many '{"heads": 2, "mixer": "ssm"}, {"heads": 2}, {"heads": 4}, {"heads": 2, "attention": "rfa-gate"}, {"heads": 2, "mixer": "gru"}, {"heads": 2, "mixer": "lstm"}'
 succeeds "$BOCHNER" info many
-says "2 to 4 heads of dimension 4 to 8"
-says "positions rope"
-says "gru in layer 4 and 1 more kind"
+contains "2 to 4 heads of dimension 4 to 8"
+contains "positions rope"
+contains "gru in layer 4 and 1 more kind"
 grep -q "^State *layer 1: .*; layer 2: .*; layer 3: " out || complain "other states: $(cat out)"
 grep -q " 0 bytes" out && complain "a layer has no state: $(cat out)"
 succeeds "$BOCHNER" info many --json

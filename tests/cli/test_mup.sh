@@ -1,4 +1,4 @@
-# bochner mup: growth with and without μP, the best learning rate; train --mup and wrong use.
+# bochner mup: growth with and without μP, the best learning rate; train --mup and usage errors.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(5); for (i = 0; i < 6000; i++) printf "%s ", substr("abcdefgh", 1 + int(8 * rand() * rand()), 3) }' >text.txt
 small="--width 16 --heads 2 --layers 1 --attention softmax"
@@ -6,7 +6,7 @@ small="--width 16 --heads 2 --layers 1 --attention softmax"
 succeeds "$BOCHNER" mup check --widths 16,32,64,128 $small --json --plot check.svg
 [ "$(field out steps)" = 5 ] || complain "--json: $(head -c 300 out)"
 grep -q '"standard"' out && grep -q '"mup"' out || complain "a side is missing"
-[ -s check.svg ] || grep -q gnuplot err || complain "no picture"
+[ -s check.svg ] || grep -q gnuplot err || complain "no plot"
 succeeds "$BOCHNER" mup check --widths 16,32,64,128 $small --steps 4
 # With standard parametrization, which comes first, the mlp grows with the width; with μP it does not.
 awk '/layer 0 mlp/ { n++; word[n] = $NF } END { exit !(n == 2 && word[1] == "grows" && word[2] == "flat") }' out ||

@@ -46,7 +46,7 @@ fails 1 "cannot be resumed with a different network" "$BOCHNER" train --resume -
 
 if command -v gnuplot >/dev/null; then
     succeeds "$BOCHNER" train $run --out drawn --steps 12 --plot loss.svg
-    grep -q "cross-entropy" loss.svg || complain "the picture does not show the loss"
+    grep -q "cross-entropy" loss.svg || complain "the plot does not show the loss"
 fi
 
 # A graph: a ring of two halves whose nodes have weak features.
@@ -97,7 +97,7 @@ fails 1 "at least two classes, found 1" "$BOCHNER" train --model mlp.json --data
 (echo kind && cat labels.csv labels.csv | sed 1d) >short.csv
 fails 1 "short.csv: expected 240 labels|found 239 below the header 'kind'" "$BOCHNER" train --model mlp.json --data points.csv --labels short.csv --out no
 
-# Options that need another option, or that belong to another kind of model.
+# Options that need another option, or apply to another kind of model.
 fails 2 "--part needs --split" "$BOCHNER" eval net --data table.csv --part test
 fails 2 "--part needs --split" "$BOCHNER" predict net table.csv --part test
 fails 2 "--weights does not apply to networks" "$BOCHNER" eval net --data table.csv --weights int8

@@ -1,5 +1,5 @@
-# Columns far from 0, such as Unix times: the results are those of the same column near 0. The offsets and the steps of 1/1024 are
-# numbers of float64, so that the inputs themselves lose nothing.
+# Columns far from 0, such as Unix times: the results equal those of the same column near 0. The offsets and the steps
+# of 1/1024 are exact in float64.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # waves OFFSET ROWS SEED [sparse]: x in [offset, offset + 108], y = sin(x - offset); b is 0 or 1.
@@ -29,7 +29,7 @@ for offset in 0 1e7 1e8 1.7e9 1.7e12; do
             same "$kind${stream:+-stream}"
         done
     done
-    # libsvm text without a number that every row of the training data has: it is 0, far from all rows
+    # libsvm text without a number that every training row has: it is 0, far from all rows
     echo "0 2:1" >absent.svm
     succeeds "$BOCHNER" predict model absent.svm --quiet
     # a missing value is replaced by the mean

@@ -25,13 +25,13 @@ typedef struct options {
 
 static const cli_option rows[] = {
     SECTION("Outer"),
-    COUNT("count", "N", options, count, "a count", .low = 1, .high = 100, .initial = "7"),
+    COUNT("count", "N", options, count, "a count", .former_name = "number", .low = 1, .high = 100, .initial = "7"),
     BYTES("memory", "BYTES", options, memory, "bytes", .low = 1, .default_text = "all there is"),
     CHOICE("kernel", "K", options, kernel, BO_ENUM_KERNEL, "a kernel", .without = ~0u << BO_KERNEL_CUSTOM,
            .initial = "laplacian"),
     TEXT("text", "TEXT", options, text, "a text", .initial = "usual"),
     TEXT("empty", "TEXT", options, empty, "a text that may be empty", .may_be_empty = true),
-    FLAG("flag", options, flag, "a flag"),
+    FLAG("flag", options, flag, "a flag", .former_name = "old-flag"),
     LIST("list", "TEXT", options, list, "several"),
     END_OF_OPTIONS,
 };
@@ -51,7 +51,7 @@ static const cli_usage usage = {
     .defaults = {{"rate", "0.25", NULL}},
 };
 
-/* Options point to the words of a line: all lines of a run are kept. */
+/* Options point to the arguments of a line, so all lines of a test are kept. */
 static char kept[64][128];
 static size_t kept_count;
 
@@ -85,7 +85,7 @@ static void defaults_are_values_but_not_given(void **state)
     assert_int_equal(o.memory, 0);
     assert_int_equal(o.kernel, BO_KERNEL_LAPLACIAN);
     assert_string_equal(o.text, "usual");
-    assert_true(o.inner.rate == 0.25); /* the default of the command replaces that of the table */
+    assert_true(o.inner.rate == 0.25); /* the default of the command overrides the default of the table */
     assert_null(cli_next_given(rows, &o, NULL));
     assert_null(cli_next_given(inner_rows, &o.inner, NULL));
 }
@@ -127,6 +127,31 @@ static void one_source_over_another(void **state)
     CLI_SET_GIVEN(&o, count, false);
     assert_false(CLI_GIVEN(&o, count));
     assert_true(CLI_GIVEN(&o, text));
+}
+
+/* A former name sets the option, and the help does not show it. */
+static void former_names_are_accepted(void **state)
+{
+    (void)state;
+    const options o = parsed("--number 12 --old-flag"), equals = parsed("--number=13");
+    assert_true(o.count == 12 && o.flag && CLI_GIVEN(&o, count) && CLI_GIVEN(&o, flag));
+    assert_int_equal(equals.count, 13);
+    assert_null(cli_find_row(&usage, "number"));
+    options refused = parsed("");
+    cli_common common = {0};
+    assert_int_equal(parse_over(&refused, &common, "--number 0"), CLI_PARSE_ERROR);
+    assert_int_equal(parse_over(&refused, &common, "--numbe 1"), CLI_PARSE_ERROR);
+    char *help = NULL;
+    size_t length;
+    FILE *out = open_memstream(&help, &length);
+    cli_usage shown = usage;
+    shown.synopsis = "[options]";
+    shown.about = "Tests former names.";
+    shown.examples = "  bochner test\n";
+    cli_help(out, &shown, true);
+    fclose(out);
+    assert_true(strstr(help, "--count") && !strstr(help, "--number") && !strstr(help, "--old-flag"));
+    free(help);
 }
 
 static void wrong_values_are_refused(void **state)
@@ -256,7 +281,7 @@ static void choices_ignore_case(void **state)
     }
 }
 
-/* The options that were given, and no others, are read back from a file with the same values. */
+/* Only the given options are read back from a file, with the same values. */
 static void given_options_survive_a_file(void **state)
 {
     (void)state;
@@ -292,6 +317,7 @@ int main(void)
         cmocka_unit_test(a_value_equal_to_the_default_is_given),
         cmocka_unit_test(auto_is_as_not_given),
         cmocka_unit_test(one_source_over_another),
+        cmocka_unit_test(former_names_are_accepted),
         cmocka_unit_test(wrong_values_are_refused),
         cmocka_unit_test(bytes_have_units),
         cmocka_unit_test(wrong_defaults_in_tables_abort),

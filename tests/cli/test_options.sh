@@ -84,8 +84,20 @@ done <lists
 grep -q -- '--seed N .*(default: 0)' help || complain "fit --help does not state the default of --seed"
 "$BOCHNER" mup --help-all | tr -s ' \n' '  ' | grep -q 'optimizer: [^(]*(default: adamw)' || complain "mup --help has the default of train for --optim"
 
+# Former names of options: the same output, with a note; help and completion do not show them.
+"$BOCHNER" data listops --count 20 --min-tokens 10 --max-tokens 40 --seed 3 >renamed
+succeeds "$BOCHNER" data listops --count 20 --least 10 --most=40 --seed 3
+cmp -s out renamed || complain "former names of options give other data"
+for name in "least is now --min-tokens" "most is now --max-tokens"; do
+    grep -q "bochner data: --$name; the old name will go away" err || complain "no note '$name': $(cat err)"
+done
+[ "$(wc -l <err)" -eq 2 ] || complain "notes on former names: $(cat err)"
+"$BOCHNER" data --help-all >help
+"$BOCHNER" completion bash >>help
+grep -e "--least" -e "--most" help && complain "former names of options are shown"
+
 # An option that does not apply is refused even if its value is the default.
-fails 2 "--least is an option of listops" "$BOCHNER" data match --least 500
+fails 2 "--min-tokens is an option of listops" "$BOCHNER" data match --min-tokens 500
 fails 2 "--shuffle is an option of match" "$BOCHNER" data listops --shuffle 3
 fails 2 "--lambda needs --readout ridge" "$BOCHNER" train --model net.json --data train.csv --out net2 --lambda 1
 fails 2 "--lora-init needs --lora RANK" "$BOCHNER" train --data text.txt --out net2 --lora-init zero
@@ -104,13 +116,13 @@ fails 2 "--degree applies to the kinds" "$BOCHNER" train --data text.txt --out n
 fails 2 "--lr applies to mup check only" "$BOCHNER" mup transfer --data missing.txt --lr 0.1
 fails 1 "missing.txt" "$BOCHNER" mup transfer --data missing.txt --lr auto # auto means not set
 
-[ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no picture"; }
+[ -s price.svg ] || { command -v gnuplot >/dev/null && complain "the example of fit drew no plot"; }
 [ -s Z.npy ] || complain "the example of features wrote no features"
 succeeds "$BOCHNER" version
 grep -q '^bochner [0-9]' out || complain "no version: $(cat out)"
 succeeds "$BOCHNER" --version
 
-# Wrong use: exit status 2 and the nearest valid word.
+# Usage errors: exit status 2 and the nearest valid name.
 fails 2 "unknown command 'fitt'|did you mean fit?" "$BOCHNER" fitt
 fails 2 "unknown command 'pre'|predict" "$BOCHNER" pre
 fails 2 "unknown command 'zzzzzz'|bochner help" "$BOCHNER" zzzzzz
@@ -130,7 +142,7 @@ fails 2 "--memory|found '0'" "$BOCHNER" fit train.csv --memory 0
 fails 2 "--target needs a value|the end of the command line" "$BOCHNER" fit train.csv --target
 fails 2 "--target needs a value|--out" "$BOCHNER" fit train.csv --target --out m
 fails 2 "--stream takes no value|yes" "$BOCHNER" fit train.csv --stream=yes
-fails 2 "expected a file to learn from" "$BOCHNER" fit --out m
+fails 2 "expected a training file" "$BOCHNER" fit --out m
 fails 2 "--out MODEL" "$BOCHNER" fit train.csv
 fails 2 "--test and --holdout exclude each other" "$BOCHNER" fit train.csv --test test.csv --holdout 0.2
 fails 2 ".svg, .png or .pdf" "$BOCHNER" fit train.csv --test test.csv --plot picture.jpeg
@@ -142,7 +154,7 @@ fails 2 "machines" "$BOCHNER" bench everything
 "$BOCHNER" >out 2>err
 [ $? -eq 2 ] || complain "no command at all is wrong use"
 
-# Ways to write an option: a value after = or a blank, negative numbers, -- before files; the last one counts.
+# Syntax of options: a value after = or a space, negative numbers, -- before files; the last value is used.
 succeeds "$BOCHNER" fit train.csv --target=-1 --features=64 --gamma=0.5 --lambda 1e-2 --out a.model --quiet --json
 cp out a.json
 [ -s err ] && complain "--quiet prints: $(cat err)"

@@ -1,4 +1,4 @@
-# Inputs are not overwritten: an output that is also an input, or another output, is wrong use and changes nothing.
+# Inputs are not overwritten: an output that is also an input, or another output, is a usage error and changes nothing.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 120 61 >train.csv
 cp train.csv kept.csv

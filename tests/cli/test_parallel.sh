@@ -1,4 +1,4 @@
-# Ranks of mpirun: the model equals that of one process up to rounding; if a rank ends, the others end too and leave no
+# Ranks of mpirun: the model equals that of one process up to rounding; if a rank ends, the other ranks end and leave no
 # model.
 [ -n "${MPIEXEC:-}" ] || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"

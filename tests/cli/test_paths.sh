@@ -1,5 +1,5 @@
-# Directories with paths of almost 4,096 bytes, the limit of the system: runs and linearizations are complete there, and those that
-# would have no room for the names of their files are refused before anything is computed or written.
+# Directories with paths of almost 4,096 bytes, the limit of the system: runs and linearizations work there, and are
+# refused before any computation if the paths of their files would be too long.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { for (i = 0; i < 200; i++) print "the cat number " i " sleeps." }' >text.txt
 tiny="--attention softmax --layers 1 --width 8 --heads 1 --context 16 --batch 1 --steps 2 --checkpoint-every 1 --quiet"
@@ -34,7 +34,8 @@ linear=$(path 3900 linear)
     done
 }
 
-# bochner lora writes a model and the directory of its adapter; the server writes names of states into the directory of its cache.
+# bochner lora writes a model and the directory of its adapter; the server writes names of states into the directory of
+# its cache.
 succeeds "$BOCHNER" train --init "$run" --data text.txt --out adapter --lora 2 --steps 1 --batch 1 --quiet
 merged=$(path 4000 merged)
 succeeds "$BOCHNER" lora merge adapter --out "$merged" --quiet

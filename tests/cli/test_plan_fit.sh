@@ -1,4 +1,4 @@
-# bochner plan --fit: laws of small real runs, plans by them, and runs that do not belong to one law.
+# bochner plan --fit: laws of small real runs, plans by them, and runs that cannot share a law.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print "line " i " says " int(9 * rand()) "." }' >text.txt
 
@@ -44,17 +44,17 @@ fails 1 "no model of the family has" "$BOCHNER" plan --law law.json --threads 1 
 fails 1 "tokens and parameters" "$BOCHNER" plan --law law.json --threads 1 --tokens 1e4
 fails 1 "too small|100 training steps" "$BOCHNER" plan --law law.json --threads 1 --params 2e4 --tokens 100
 
-# Few runs: what they determine is said.
+# Few runs: the report names the determined parameters.
 succeeds "$BOCHNER" plan --fit a/16-*
-grep -q "law holds for this size only" out || complain "one size: $(cat out)"
+grep -q "law is valid for this size only" out || complain "one size: $(cat out)"
 succeeds "$BOCHNER" plan --fit a/16-* a/32-*
 grep -q "do not determine size_power" out || complain "two sizes: $(cat out)"
 fails 1 "expected at least" "$BOCHNER" plan --fit a/16-20 a/32-40
 fails 1 "expected at least" "$BOCHNER" plan --fit a/16-20
 
-# Runs that do not belong together are named.
+# Runs that cannot share a law are named.
 made ssm --layers 1 --width 32 --heads 2 --steps 20 --mixer ssm
-fails 1 "a/16-20 and ssm do not belong to one law" "$BOCHNER" plan --fit a/* ssm
+fails 1 "a/16-20 and ssm cannot share a law" "$BOCHNER" plan --fit a/* ssm
 made adamw --layers 1 --width 32 --heads 2 --steps 20 --attention softmax --optim adamw
 fails 1 "adamw|--optim" "$BOCHNER" plan --fit a/* adamw
 made batch --layers 1 --width 32 --heads 2 --steps 20 --attention softmax --batch 8
@@ -64,7 +64,7 @@ made other --layers 1 --width 32 --heads 2 --steps 20 --attention softmax --data
 fails 1 "a/16-20 and other|data" "$BOCHNER" plan --fit a/* other
 fails 1 "given twice" "$BOCHNER" plan --fit a/* a/16-20
 
-# A run whose config.json has format 3 is one of the same model: that of a frozen model, with the sizes of the run.
+# A run whose config.json has format 3 has the same model: the config.json of a frozen model with the sizes of the run.
 cp -r a/16-20 former
 sed -e 's/"bochner_format": 1/"bochner_format": 3/' -e 's/"hidden_size": 8/"hidden_size": 16/' -e 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' \
     -e 's/_heads": 2/_heads": 1/' -e 's/"head_dim": 4/"head_dim": 16/' -e 's/"intermediate_size": 32/"intermediate_size": 64/' \
@@ -75,13 +75,13 @@ grep -q '"bochner_format": 4' a/16-20/config.json || complain "runs have another
 succeeds "$BOCHNER" plan --fit a/16-40 a/16-80 a/32-* a/48-* former
 succeeds "$BOCHNER" plan --fit former a/16-40 a/16-80 a/32-* a/48-*
 sed -i 's/"rope_theta": 10000/"rope_theta": 20000/' former/config.json
-fails 1 'a/16-40 and former do not belong to one law: layer 0: "rope_base": 10000 and "rope_base": 20000' \
+fails 1 'a/16-40 and former cannot share a law: layer 0: "rope_base": 10000 and "rope_base": 20000' \
     "$BOCHNER" plan --fit a/16-40 a/16-80 a/32-* a/48-* former
 
 # Other threads: refused for times, and accepted for losses.
 cp -r a/16-20 threads
 sed -i 's/"threads": 1/"threads": 2/' threads/metrics.jsonl
-fails 1 "threads do not share|--loss-only" "$BOCHNER" plan --fit a/* threads
+fails 1 "threads cannot share|--loss-only" "$BOCHNER" plan --fit a/* threads
 succeeds "$BOCHNER" plan --fit a/* threads --loss-only
 grep -q "Time law    none" out || complain "--loss-only has times"
 sed -i '$ s/"threads": 2/"threads": 1/' threads/metrics.jsonl

@@ -1,4 +1,4 @@
-# Pictures: drawn if gnuplot is installed; without it the numbers are still printed.
+# Plots: drawn if gnuplot is installed; without it the numbers are still printed.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 300 41 >train.csv
 shapes 240 42 >classes.csv
@@ -11,7 +11,7 @@ for tool in sh rm; do ln -s "$(command -v $tool)" empty_path/$tool; done
     PATH=$work/empty_path "$BOCHNER" fit train.csv $options --plot lost.svg >out 2>err || complain "a missing gnuplot fails the fit"
     grep -q "gnuplot is not installed" err || complain "a missing gnuplot is not named: $(cat err)"
     grep -q "^Test" out || complain "a missing gnuplot loses the numbers"
-    [ -e lost.svg ] && complain "a picture without gnuplot"
+    [ -e lost.svg ] && complain "a plot without gnuplot"
     fails 1 "no directory" "$BOCHNER" fit train.csv $options --plot nowhere/p.svg
 }
 command -v gnuplot >/dev/null || finish
@@ -20,38 +20,39 @@ command -v gnuplot >/dev/null || finish
 for kind in svg png pdf; do
     succeeds "$BOCHNER" fit train.csv $options --plot scatter.$kind
     succeeds "$BOCHNER" fit classes.csv $options --plot confusion.$kind
-    for picture in scatter.$kind confusion.$kind; do
+    for plot in scatter.$kind confusion.$kind; do
         case $kind in
-        svg) head -c 500 $picture | grep -q '<svg' || complain "$picture is not SVG" ;;
-        png) head -c 4 $picture | grep -q 'PNG' || complain "$picture is not PNG" ;;
-        pdf) head -c 4 $picture | grep -q '%PDF' || complain "$picture is not PDF" ;;
+        svg) head -c 500 $plot | grep -q '<svg' || complain "$plot is not SVG" ;;
+        png) head -c 4 $plot | grep -q 'PNG' || complain "$plot is not PNG" ;;
+        pdf) head -c 4 $plot | grep -q '%PDF' || complain "$plot is not PDF" ;;
         esac
     done
 done
 ls | grep -q 'part-' && complain "left behind: $(ls | grep 'part-')"
-# A picture replaces another one only when it is on disk.
+# A plot replaces an older plot only when it is on disk.
 shim=$BOCHNER_BUILD/tests/libfaults.so
 case $BOCHNER in */emulated/*) shim=none ;; esac
 if [ -z "${SANITIZE:-}" ] && [ -e "$shim" ]; then
     cp scatter.svg before.svg
     # shellcheck disable=SC2086
     env LD_PRELOAD="$shim" BOCHNER_FAULT=fsync:1:1:5 "$BOCHNER" fit train.csv $options --plot scatter.svg >out 2>err
-    [ $? -eq 1 ] && grep -q "no picture scatter.svg" err || complain "a picture that was not flushed: $(cat err)"
-    cmp -s scatter.svg before.svg || complain "a picture that was not flushed replaced the old one"
+    [ $? -eq 1 ] && grep -q "no plot scatter.svg" err || complain "a plot that was not flushed: $(cat err)"
+    cmp -s scatter.svg before.svg || complain "a plot that was not flushed replaced the old one"
     rm before.svg
 fi
 grep -q 'price, predicted' scatter.svg || complain "the axis has no name"
 grep -q 'inside the 95% band' scatter.svg || complain "the title has no interval"
-for name in inner middle 'outer ring'; do grep -q "$name" confusion.svg || complain "the class $name is not in the picture"; done
+for name in inner middle 'outer ring'; do grep -q "$name" confusion.svg || complain "the class $name is not in the plot"; done
 
-# The font size of a title makes it fit: two classes leave 320 pixels, and a letter is 0.54 of the font size wide.
+# The font size of a title is chosen to fit: two classes leave 320 pixels, and the mean width of a character is 0.54 of
+# the font size.
 awk 'BEGIN { srand(3); for (i = 0; i < 4000; i++) print rand() "," rand() "," (rand() < 0.5 ? "yes" : "no") }' >two.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit two.csv $options --gamma 1 --lambda 1 --plot two.svg
 awk '/rows correct/ { at = match($0, />[^<]*rows correct[^<]*</); title = substr($0, RSTART + 1, RLENGTH - 2)
     if (match(size $0, /font-size="[0-9.]+"/)) found = substr(size $0, RSTART + 11) + 0; shown = 1 }
     /font-size/ { size = $0 } END { exit !(shown && found > 0 && 0.54 * found * length(title) <= 320) }' two.svg ||
-    complain "the title of two classes is wider than its picture: $(grep 'rows correct' two.svg)"
+    complain "the title of two classes is wider than its plot: $(grep 'rows correct' two.svg)"
 
 # Labels come from files: nothing in them is executed by gnuplot or the shell.
 awk -v q="'" 'BEGIN { srand(1); for (i = 0; i < 200; i++) { k = i % 2; printf "%.3f,%.3f,%s\n", rand() + k, rand(),
@@ -59,17 +60,18 @@ awk -v q="'" 'BEGIN { srand(1); for (i = 0; i < 200; i++) { k = i % 2; printf "%
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit odd.csv $options --plot odd.svg
 [ -e hacked ] && complain "a label was run as a command"
-[ -s odd.svg ] || complain "odd labels have no picture"
+[ -s odd.svg ] || complain "odd labels have no plot"
 
-# Long labels that are not ASCII are cut between letters, and bytes that are not UTF-8 are replaced: the SVG stays valid.
+# Long labels that are not ASCII are truncated between characters, and bytes that are not UTF-8 are replaced: the SVG
+# stays valid.
 awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) printf "%.3f,%.3f,%s\n", rand() + i % 2, rand(),
     i % 2 ? "a\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244\303\244" : "bad\377" }' >wide.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit wide.csv $options --plot wide.svg
-iconv -f UTF-8 -t UTF-8 wide.svg >wide.copy 2>err || complain "the picture is not UTF-8: $(cat err)"
+iconv -f UTF-8 -t UTF-8 wide.svg >wide.copy 2>err || complain "the plot is not UTF-8: $(cat err)"
 
-# Class names appear as they are, whatever they mean to gnuplot, printf or XML. Of names longer than 18 letters the
-# middle is left out.
+# Class names appear unchanged, whatever they mean to gnuplot, printf or XML. Names longer than 18 characters are
+# shortened in the middle.
 cat >names <<'END'
 50%
 %d %s %n
@@ -106,8 +108,8 @@ grep -q '>a?b?<\|>a?b <' forbidden.svg || complain "forbidden characters: $(grep
 parse="xmllint --noout --nonet"
 command -v xmllint >/dev/null || parse="python3 -c __import__('xml.dom.minidom').dom.minidom.parse(__import__('sys').argv[1])"
 if command -v xmllint >/dev/null || command -v python3 >/dev/null; then
-    for picture in *.svg; do
-        [ $picture = shown.svg ] || $parse $picture 2>err || complain "$picture is malformed: $(cat err)"
+    for plot in *.svg; do
+        [ $plot = shown.svg ] || $parse $plot 2>err || complain "$plot is malformed: $(cat err)"
     done
 fi
 
@@ -116,11 +118,11 @@ awk 'BEGIN { srand(1); for (i = 0; i < 200; i++) printf "%.3f,%.3f,%.1f\n", rand
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit far.csv $options --task regression --plot far.svg
 
-# Twenty-six classes, and the picture of predict.
+# Twenty-six classes, and the plot of predict.
 awk 'BEGIN { srand(2); for (i = 0; i < 1300; i++) { k = i % 26; printf "%.3f,%.3f,%c\n", k % 5 + 0.6 * rand(), int(k / 5) + 0.6 * rand(), 65 + k } }' >letters.csv
 # shellcheck disable=SC2086
 succeeds "$BOCHNER" fit letters.csv $options --plot letters.svg --out letters.model
-grep -q '>Z<' letters.svg || complain "the last of 26 classes is not in the picture"
+grep -q '>Z<' letters.svg || complain "the last of 26 classes is not in the plot"
 succeeds "$BOCHNER" predict letters.model letters.csv --plot again.svg --out labels.csv
 [ -s again.svg ] || complain "predict drew nothing"
 finish

@@ -26,7 +26,7 @@ build good.so "$version" ""
 build old.so 0.0.9 ""
 build poison.so "$version" "-DTRACE=\"$work/executed\""
 
-# A program that starts another with any argv[0], for shells without exec -a.
+# A program that starts another program with any argv[0], for shells without exec -a.
 cat >start.c <<'END'
 #include <unistd.h>
 int main(int count, char **word) { return count < 3 ? 2 : (execv(word[1], word + 2), 1); }

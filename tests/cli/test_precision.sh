@@ -14,7 +14,7 @@ expect "memory of activations" "$half" "<" "$full"
 succeeds "$BOCHNER" train --resume --out half
 fails 2 "float32, bfloat16" "$BOCHNER" train --data text.txt --out no $small --activations int8
 
-# The loss on the same text is nearly the same with half and with a quarter of the bytes.
+# The loss on the same text is nearly unchanged with half and with a quarter of the bytes.
 succeeds "$BOCHNER" eval half --data text.txt --json
 loss=$(field out loss) bytes=$(field out weight_bytes)
 [ "$(field out weights)" = float32 ] || complain "weights are $(field out weights)"

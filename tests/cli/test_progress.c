@@ -91,7 +91,7 @@ static void set_columns(const terminal *t, unsigned short columns)
     assert_int_equal(ioctl(t->master, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = columns}), 0);
 }
 
-/* A narrow terminal shows less, but whole words. */
+/* A narrow terminal shows fewer parts, but complete words. */
 static void test_narrow(void **state)
 {
     terminal *t = *state;
@@ -113,7 +113,7 @@ static void test_narrow(void **state)
     assert_string_equal(bar(t, &p, 0, 25e3, 1e5), "\r\033[Kreading rows [###.........]  25%  8 h 20 min left");
 }
 
-/* Lines of notes end between words, and continue below their text. */
+/* Notes are wrapped between words, and continue below their text. */
 static void test_notes(void **state)
 {
     terminal *t = *state;

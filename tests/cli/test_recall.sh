@@ -1,4 +1,4 @@
-# scripts/recall: data, one run, its table, finished jobs are not repeated, jobs as commands; wrong use.
+# scripts/recall: data, one run, its table, finished jobs are not repeated, jobs as commands; usage errors.
 command -v python3 >/dev/null || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 recall() {

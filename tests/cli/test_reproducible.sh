@@ -1,5 +1,5 @@
-# Equal runs write equal files, byte by byte: with one thread and with several, again, and after kill -9. Only metrics.jsonl, which
-# is a log, has the time.
+# Equal runs write equal files, byte by byte: with one thread and with several, again, and after kill -9. Only
+# metrics.jsonl, which is a log, has the time.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 house 600 1 >train.csv
 shapes 400 2 >shapes.csv
@@ -47,7 +47,7 @@ equal() { # equal ONE OTHER: directories or files, except for logs and empty loc
 equal a b
 [ "$(find a -type f | wc -l)" -ge 40 ] || complain "only $(find a -type f | wc -l) files were written"
 
-# A fit of a stream that is killed leaves the old file; the next one writes the bytes of one that was not killed.
+# A killed fit of a stream leaves the old file; the next fit writes the bytes of an uninterrupted one.
 house 40000 4 >large.csv
 options="large.csv --stream --sample 500 --kernel rbf --features 128 --gamma 0.1 --lambda 1 --quiet"
 start=$(date +%s%N)
@@ -73,7 +73,7 @@ succeeds "$BOCHNER" fit $options --out killed.model
 cmp -s whole.model killed.model || complain "a fit after kill -9 writes other bytes"
 ls killed.model.*.part >/dev/null 2>&1 && complain "a temporary file is left: $(ls killed.model.*)"
 
-# A run of training that is stopped by kill -9 and resumed ends with the files of one that was not.
+# A training run stopped by kill -9 and resumed ends with the files of an uninterrupted run.
 lm="--data text.txt --layers 2 --width 32 --heads 2 --context 64 --batch 8 --features 32 --steps 400 --checkpoint-every 5 --eval-every 50 --threads 1 --quiet"
 # shellcheck disable=SC2086
 {
@@ -90,7 +90,7 @@ lm="--data text.txt --layers 2 --width 32 --heads 2 --context 64 --batch 8 --fea
     succeeds "$BOCHNER" train $lm --out killed --resume
 }
 equal whole killed
-# the time goes on: that of the last report before the kill is part of that of the resumed run
+# the time of the resumed run includes the time of the last report before the kill
 awk '{ sub(/.*"seconds": /, ""); sub(/,.*/, ""); if ($0 + 0 < last) bad++; last = $0 + 0 } END { exit bad > 0 || NR < 3 }' killed/metrics.jsonl ||
     complain "the time of a resumed run starts again: $(sed 's/.*"seconds"/"seconds"/' killed/metrics.jsonl)"
 

@@ -1,5 +1,5 @@
-/* Signals as requests to stop: the first one is noted, its repetition within a second is ignored, a later one ends the
- * process, and so do five seconds in which nothing stops. */
+/* Signals as stop requests: the first is recorded, its repetition within a second is ignored, a later signal ends the
+ * process, and so does work that does not stop within five seconds. */
 #include "testing.h"
 #include "cli/common/signals.h"
 #include <errno.h>
@@ -20,7 +20,7 @@ static void wait_until(double end)
     while (now() < end) usleep(10000);
 }
 
-/* A process that runs a function. Its exit status is the signal that it noted. */
+/* A process that runs a function. Its exit status is the recorded signal. */
 typedef struct child {
     void (*run)(void);
     pid_t pid;
@@ -102,7 +102,7 @@ static void saving(void)
     wait_until(now() + 5.5);
 }
 
-/* The request arrives before the work that saves. */
+/* The request arrives before saving starts. */
 static void saving_later(void)
 {
     cli_signals_between_steps(false);
@@ -208,6 +208,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(without_request), cmocka_unit_test(repeated),
                                        cmocka_unit_test(five_seconds)};
-    signal(SIGINT, SIG_DFL); /* it may be ignored where the tests run */
+    signal(SIGINT, SIG_DFL); /* the environment of the tests may ignore it */
     return cmocka_run_group_tests(tests, begin_all, NULL);
 }

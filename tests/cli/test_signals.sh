@@ -1,4 +1,4 @@
-# Signals, closed pipes and closed standard streams: each ends a command soon, with its status, and leaves no part of a
+# Signals, closed pipes and closed standard streams: each ends a command quickly, with its status, and leaves no partial
 # file.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 case ${SANITIZE:-} in '') soon=5 ;; *) soon=40 ;; esac # seconds
@@ -9,7 +9,7 @@ small="--data text.txt --layers 1 --width 16 --heads 2 --context 32 --batch 4 --
 succeeds "$BOCHNER" train $small --out model --steps 3 --quiet
 succeeds "$BOCHNER" fit house.csv --features 32 --gamma 0.3 --lambda 0.1 --out house.model --quiet
 
-# wait_for WORDS FILE JOB: until the file contains the words.
+# wait_for TEXT FILE JOB: until the file contains the text.
 wait_for() {
     tries=0
     until grep -q "$1" "$2" 2>/dev/null; do
@@ -20,7 +20,7 @@ wait_for() {
     done
 }
 
-# stopped SIGNAL STATUS WORDS COMMAND...: the command is stopped after it printed "Plan" or a first step.
+# stopped SIGNAL STATUS TEXT COMMAND...: the command is stopped after it printed "Plan" or a first step.
 stopped() {
     signal=$1 expected=$2 words=$3
     shift 3
@@ -80,7 +80,7 @@ status=$?
 
 kill $writer
 
-# What remains is named: the model of a fit whose test is stopped, and the text that was generated.
+# Results are named: the model of a fit whose test is stopped, and the generated text.
 house 100000 6 >test.csv
 "$BOCHNER" fit house.csv --features 20000 --threads 1 --gamma 0.3 --lambda 0.1 --out saved.model --test test.csv --quiet >out 2>err &
 job=$!

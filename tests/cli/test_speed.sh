@@ -1,4 +1,5 @@
-# scripts/speed: the list, a report of figures and of other output, a run that continues, and bad parts; the programs are stand-ins.
+# scripts/speed: the list, a report of metrics and of other output, a continued run, and bad parts; the programs are
+# stand-ins.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 cp "$BOCHNER_SOURCE/scripts/speed" speed
 
@@ -25,7 +26,7 @@ succeeds run --list
 grep -q "^train .* min " out || complain "no part train: $(cat out)"
 fails 2 "no part 'trian'" run trian
 succeeds run scale drift
-grep -qx '| a | 1.235 x | at least 1 | yes | say, that |' build/speed/speed.md || complain "no figure: $(cat build/speed/speed.md)"
+grep -qx '| a | 1.235 x | at least 1 | yes | say, that |' build/speed/speed.md || complain "no metric: $(cat build/speed/speed.md)"
 grep -qx '| b | 2  | at most 1 | \*\*missed\*\* | this |' build/speed/speed.md || complain "no missed goal: $(cat build/speed/speed.md)"
 grep -qx 'rows "quoted"' build/speed/speed.md || complain "no output of drift: $(cat build/speed/speed.md)"
 grep -q '"result": "rows \\"quoted\\"\\n100"}' build/speed/speed.json || complain "JSON of drift: $(cat build/speed/speed.json)"
@@ -33,7 +34,7 @@ grep -q "other programs used [0-9]*% of the CPUs" build/speed/speed.md || compla
 grep -q '"name": "scale", .*"commit"' build/speed/speed.json || complain "JSON of scale: $(cat build/speed/speed.json)"
 [ "$(wc -l <calls)" = 2 ] || complain "calls: $(cat calls)"
 
-# Measured before; again if asked; a step that fails leaves the others.
+# Existing measurements are kept, or repeated on request; a failing step does not affect other steps.
 succeeds run scale
 [ "$(wc -l <calls)" = 2 ] || complain "measured again: $(cat calls)"
 touch broken

@@ -23,7 +23,7 @@ for model in memory stream; do "$BOCHNER" predict $model.model test.csv --quiet 
 close memory.csv stream.csv || complain "a stream predicts other numbers than the table in memory"
 expect "rmse of the stream" "$(field stream.json rmse)" '<' 7 # a tenth of the standard deviation
 
-# The same held-out rows give the same figures.
+# The same held-out rows give the same metrics.
 # shellcheck disable=SC2086
 {
     succeeds "$BOCHNER" fit train.csv $options --holdout 0.25 --seed 5 --scaling none --gamma 1e-3 --json

@@ -30,7 +30,7 @@ succeeds "$BOCHNER" eval moods --data moods.tsv --examples 50 --json --threads 1
 expect "requested lines" "$(field out examples)" == 50
 if command -v gnuplot >/dev/null; then
     succeeds "$BOCHNER" eval moods --data test.tsv --plot confusion.svg
-    grep -q '>neg<' confusion.svg || complain "the picture has no classes"
+    grep -q '>neg<' confusion.svg || complain "the plot has no classes"
 fi
 succeeds "$BOCHNER" eval moods --data test.tsv --examples 1
 grep -q "Texts  *1 text, " out || complain "one text: $(cat out)"
@@ -58,7 +58,7 @@ succeeds "$BOCHNER" predict moods test.tsv --labeled --json
 expect "accuracy of predict" "$(field out accuracy)" == "$accuracy"
 expect "rows of predict" "$(field out rows)" == 100
 succeeds "$BOCHNER" predict moods test.tsv --labeled --out labels.tsv
-grep -q 'accuracy' err || complain "no figures: $(cat err)"
+grep -q 'accuracy' err || complain "no metrics: $(cat err)"
 [ "$(head -1 labels.tsv)" = "$(printf 'prediction\tprobability')" ] || complain "header $(head -1 labels.tsv)"
 succeeds "$BOCHNER" predict moods test.txt --proba --out labels.npy
 expect "bytes of 100 x 3 float64" "$(wc -c <labels.npy)" == 2528
@@ -66,7 +66,7 @@ cut -f2,3 twins.tsv >twins.txt
 succeeds "$BOCHNER" predict twins twins.txt
 expect "lines of pairs" "$(wc -l <out)" == 401
 
-# Lines of standard input are answered as they arrive.
+# Lines of standard input are processed as they arrive.
 : >answers
 {
     echo "it is bad and poor"

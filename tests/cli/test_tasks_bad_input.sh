@@ -1,5 +1,5 @@
-# Models for classification and translation: errors are reported with the line, the right command is named, and no
-# partial file remains.
+# Models for classification and translation: errors are reported with the line, the message names the right command, and
+# no partial file remains.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/tasks.sh"
 moods 60 1 >moods.tsv
@@ -56,7 +56,7 @@ fails 1 "line 2|UTF-8" "$BOCHNER" generate deen <odd.txt
 sed 's/$/ and so on and on, until there is no room left for any of it in the context/' long.tsv numbers.tsv >longer.tsv
 fails 1 "longer.tsv, line 1|62 texts are too long" "$BOCHNER" eval deen --data longer.tsv --examples 20
 
-# On a terminal the expected input is explained, and a wrong line does not end the command.
+# On a terminal the expected input is explained, and an invalid line does not end the command.
 if script -qec true /dev/null >out 2>err </dev/null; then
     printf 'it is\nx\ty\nit is good\n' | script -qec "$BOCHNER predict moods -" /dev/null >out
     grep -q "Input  *one text per line; end with Ctrl-D" out || complain "the expected input is not explained: $(cat out)"
@@ -64,7 +64,7 @@ if script -qec true /dev/null >out 2>err </dev/null; then
     [ "$(grep -c "0\.[0-9]" out)" -eq 2 ] || complain "a bad line ends what is typed: $(cat out)"
 fi
 
-# stopped COMMAND...: the command is stopped after its first answer.
+# stopped COMMAND...: the command is stopped after its first output.
 mkfifo lines
 stopped() {
     : >out

@@ -1,4 +1,4 @@
-# A tokenizer from text to ids and back, the numbers that it prints, JSON lines and gzip, and wrong use.
+# A tokenizer from text to ids and back, its statistics, JSON lines and gzip, and usage errors.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("the quick brown fox jumps over a lazy dog and naïve cafés — 東京 don'"'"'t", w, " ");
     for (i = 0; i < 20000; i++) printf "%s%s", w[1 + int(13 * rand() * rand())], i % 17 ? " " : ".\n" }' >text.txt
@@ -32,7 +32,7 @@ echo 'over a dog' | "$BOCHNER" tokenizer encode model | "$BOCHNER" tokenizer dec
 printf ' leading and trailing ' | "$BOCHNER" tokenizer encode "$BOCHNER_SOURCE/tests/data/gpt2-tiny" >out
 [ "$(cat out)" = "980 341 299 297 257 359 418 299 221" ] || complain "the reference's ids: $(cat out)"
 
-# The template is added unless --no-template is given; decode leaves it out with --skip-special. JSON lines, with NUL.
+# The template is added unless --no-template is given; decode omits it with --skip-special. JSON lines, with NUL.
 cat >framed.json <<'EOF'
 {"added_tokens": [{"id": 0, "content": "<s>", "special": true}], "decoder": {"type": "Fuse"},
  "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
@@ -56,12 +56,12 @@ for file in text.jsonl text.txt.gz; do
     succeeds "$BOCHNER" tokenizer train $file --vocab 300 --out other.json
     cmp -s tokenizer.json other.json || complain "$file teaches something else"
 done
-succeeds "$BOCHNER" tokenizer train text.txt --vocab 290 --no-special --pattern '[^\n]+' --least 5 --out other.json
+succeeds "$BOCHNER" tokenizer train text.txt --vocab 290 --no-special --pattern '[^\n]+' --min-frequency 5 --out other.json
 grep -q '"Regex"' other.json || complain "the pattern is not in the file"
 succeeds "$BOCHNER" tokenizer train text.txt --vocab 60000 --out other.json
 grep -q "train on more text" err || complain "a vocabulary that was not filled: $(cat err)"
 
-# Wrong use and wrong files.
+# Usage errors and invalid files.
 fails 2 "train, encode or decode" "$BOCHNER" tokenizer
 fails 2 "did you mean encode" "$BOCHNER" tokenizer encod tokenizer.json
 fails 2 "give one or more files" "$BOCHNER" tokenizer train --out x.json

@@ -1,4 +1,4 @@
-# bochner train: the first use and common mistakes; bochner eval of the result.
+# bochner train: first use and common errors; bochner eval of the result.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1500; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
@@ -15,7 +15,7 @@ expect "tokens" "$(field report tokens)" == 7680
 for file in config.json model.safetensors tokenizer.json metrics.jsonl train.json best/model.safetensors checkpoints/step-60/training.json; do
     [ -s "run/$file" ] || complain "run/$file is missing"
 done
-command -v gnuplot >/dev/null && ! grep -q "</svg>" loss.svg && complain "no picture of the losses"
+command -v gnuplot >/dev/null && ! grep -q "</svg>" loss.svg && complain "no plot of the losses"
 expect "lines of metrics" "$(wc -l <run/metrics.jsonl)" == 20
 succeeds "$BOCHNER" eval run --data text.txt --last 0.1 --json
 expect "eval's loss, on more tokens" "$(field out loss)" "<" 4
@@ -56,10 +56,10 @@ fails 2 "attention" "$BOCHNER" train --data text.txt --out no --init run --featu
 # Resuming needs only the directory; a run with different options is refused with their names.
 succeeds "$BOCHNER" train --resume --out run --quiet
 succeeds "$BOCHNER" train --resume --out run
-grep -q "already taken all 60 steps" err || complain "a complete run is not reported as complete: $(cat err)"
+grep -q "already completed all 60 steps" err || complain "a complete run is not reported as complete: $(cat err)"
 fails 1 "run|already contains a run|resume" "$BOCHNER" train --data text.txt --out run $small --steps 60 --quiet
 
-# Options of a run that changed on disk are refused; without the checksum they are an edited file.
+# Modified options of a run on disk are refused; without the checksum they count as an edited file.
 cp run/train.json kept.json
 sed -i 's/"batch": 4/"batch": 5/' run/train.json
 fails 1 "train.json|damaged|checksum" "$BOCHNER" train --resume --out run --quiet

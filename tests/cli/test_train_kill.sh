@@ -1,4 +1,4 @@
-# kill -9 at any moment: the run can be resumed and gives the bits of a run that was not killed.
+# kill -9 at any moment: the run can be resumed and gives the bits of an uninterrupted run.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(3); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1500; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt
@@ -36,7 +36,7 @@ done
 succeeds "$BOCHNER" train $options --out killed --steps $steps --resume
 same whole killed
 
-# Minutes are converted to steps once; then the same holds.
+# Minutes are converted to steps once; the resumed run gives the same bits.
 "$BOCHNER" train $options --out minutes --minutes 0.03 >out 2>err &
 job=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do

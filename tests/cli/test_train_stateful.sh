@@ -1,4 +1,4 @@
-# bochner train --stateful and --redraw, bochner eval --stateful, and their mistakes.
+# bochner train --stateful and --redraw, bochner eval --stateful, and their errors.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 awk 'BEGIN { srand(5); split("cat,dog,hen,cow", a, ","); split("sleeps,eats,runs away", d, ",");
     for (i = 0; i < 1500; i++) { k = 1 + int(4 * rand()); print "the " a[k] " " d[1 + k % 3] "." } }' >text.txt

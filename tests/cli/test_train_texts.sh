@@ -43,8 +43,8 @@ fails 1 "different pooling|max" "$BOCHNER" train --resume --out labels --pooling
 sed 's/^good/fine/' labels.tsv >renamed.tsv
 fails 1 "different texts" "$BOCHNER" train --resume --out labels --data renamed.tsv --quiet
 
-# Ridge attention without a causal mask, every text one pool: the loss falls, for any number of threads; --forward makes it
-# causal. A translator has it in the encoder, in the decoder and between them.
+# Ridge attention without a causal mask, every text one pool: the loss falls, for any number of threads; --forward makes
+# it causal. A translator has it in the encoder, in the decoder and between them.
 plain="--layers 1 --width 16 --heads 2 --batch 2 --pack 64 --optim adamw --lr 0.02 --attention ridge"
 for threads in 1 2; do
     succeeds "$BOCHNER" train --task classify --data labels.tsv --out ridge$threads $plain --steps 60 --eval-every 20 --threads $threads --json
@@ -104,7 +104,7 @@ fails 2 "--documents|--task classify" "$BOCHNER" train --task classify --data la
 fails 2 "--task|did you mean classify" "$BOCHNER" train --task clasify --data labels.tsv --out no
 fails 2 "summary" "$BOCHNER" train --task translate --data translate.tsv --out no --cross summary --cross-attention softmax
 
-# wrong WORDS TASK OPTIONS...: bad.tsv is refused, and no files of the run remain.
+# wrong TEXT TASK OPTIONS...: bad.tsv is refused, and no files of the run remain.
 wrong() {
     words=$1
     task=$2

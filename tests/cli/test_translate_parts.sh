@@ -1,5 +1,5 @@
-# Translators whose encoder, decoder and cross attention are of different kinds: train, eval, generate, info, a start from
-# the weights of another kind, and options that do not fit.
+# Translators whose encoder, decoder and cross attention are of different kinds: train, eval, generate, info, a start
+# from the weights of another kind, and options that do not fit.
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/tasks.sh"
 numbers 600 1 >numbers.tsv
@@ -36,7 +36,7 @@ grown=$(field out state_bytes)
 succeeds "$BOCHNER" info fixed --json
 expect "state with linear cross attention" "$(field out state_bytes)" "<" "$grown"
 
-# Options of attention apply to each part whose kind has them.
+# Options of attention apply to each part with a suitable kind.
 trained translate tempered numbers.tsv --layers 1 --width 32 --steps 1 --attention rfa --temperature 2 --encoder-attention softmax
 [ "$(grep -c '"temperature": 2' tempered/config.json)" = 2 ] || complain "--temperature: $(grep temperature tempered/config.json)"
 parts tempered rfa 128 softmax 0 rfa 128

@@ -1,4 +1,4 @@
-# scripts/translation: runs, a call that is stopped and continued, the table, the picture; wrong use.
+# scripts/translation: runs, a stopped and continued call, the table, the plot; usage errors.
 command -v python3 >/dev/null || exit 77
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 . "$BOCHNER_SOURCE/tests/cli/tasks.sh"
@@ -22,10 +22,10 @@ succeeds translation --out out.d --set curve --table
 cmp -s out table || complain "--table differs: $(cat out)"
 if command -v gnuplot >/dev/null; then
     succeeds translation --out out.d --set curve --table --plot curve.svg
-    grep -q '>softmax<' curve.svg || complain "the picture lacks a name"
+    grep -q '>softmax<' curve.svg || complain "the plot lacks a name"
 fi
 
-# What is finished is not repeated, and a run that is continued has the points of one that was not stopped.
+# Finished runs are not repeated, and a continued run has the points of an uninterrupted run.
 cut -d, -f1-4,6- out.d/curve.csv >whole
 find W -name 'val*.json' | sort | xargs ls -l --time-style=full-iso >before
 succeeds small --work W --only softmax,short --seeds 1,2 --run "short=0.5 --attention softmax; 0.5 --attention rfa --features 8" --test --resume
@@ -36,7 +36,7 @@ mkdir W/curve-softmax-2/stage-0/checkpoints/step-4.damaged # is no checkpoint
 succeeds small --work W --only softmax,short --seeds 1,2 --run "short=0.5 --attention softmax; 0.5 --attention rfa --features 8" --test --resume
 cut -d, -f1-4,6- out.d/curve.csv | cmp -s - whole || complain "a continued run differs: $(cat out.d/curve.csv)"
 
-# A signal ends the call: an evaluation that was stopped is not stored, and runs that wait do not begin.
+# A signal ends the call: a stopped evaluation is not stored, and waiting runs do not start.
 mkdir slow
 printf '#!/bin/sh\ncase $1 in eval) exec sleep 60 ;; esac\nexec "%s" "$@"\n' "$BOCHNER" >slow/bochner
 chmod +x slow/bochner

@@ -1,4 +1,4 @@
-# The commands that are tried, for the tests of this directory; CALLS as in faults.sh.
+# The commands for the tests of this directory; CALLS as in faults.sh.
 . "$BOCHNER_SOURCE/tests/faults/faults.sh"
 
 # rarely ARGUMENTS...: as faults, but only in the long test.
@@ -20,7 +20,7 @@ rarely files "$BOCHNER" predict house.model house.csv --std --threads 2 --quiet
 rarely files "$BOCHNER" features house.csv --features 16 --out out.npy --threads 2 --quiet
 before "$BOCHNER" features house.csv --features 16 --out q.npy --quiet
 rarely files "$BOCHNER" attention --q q.npy --k q.npy --v q.npy --kind favor --out out.npy --threads 2 --quiet
-rarely files "$BOCHNER" data listops --count 20 --least 10 --most 40 --out out.tsv --quiet
+rarely files "$BOCHNER" data listops --count 20 --min-tokens 10 --max-tokens 40 --out out.tsv --quiet
 
 # Language models: a new run, the second half of a run, and a model.
 faults run "$BOCHNER" $train --out run

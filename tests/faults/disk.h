@@ -37,8 +37,8 @@ typedef struct disk_operation {
     unsigned char *data;
 } disk_operation;
 
-/* A file or a directory. Object 0 is the watched directory. A directory is known by the path it was created with; files
- * are known while they have a name. */
+/* A file or a directory. Object 0 is the watched directory. A directory is identified by the path of its creation, a
+ * file by its current name. */
 typedef struct disk_object {
     bool directory;
     size_t size; /* of the file, in the running program */
@@ -214,7 +214,7 @@ int rename(const char *from, const char *to)
     const int result = (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
     if (result != 0 || !disk_find(to, &target, name) || !disk_find(from, &directory, other)) return result;
     if (directory != target) abort();                /* not modeled: every rename is within one directory */
-    if (disk_object_at(to) == object) return result; /* two names of one file: rename does nothing */
+    if (disk_object_at(to) == object) return result; /* two names of the same file: rename does nothing */
     disk_operation *operation = disk_add(DISK_NAME, directory, object, name);
     snprintf(operation->other, sizeof operation->other, "%s", other);
     disk_unset(disk.names, &disk.name_count, directory, other);
@@ -316,8 +316,8 @@ static inline void disk_apply(disk_state *state, const disk_operation *operation
     }
 }
 
-/* The first `count` operations; fate[i] tells how much of operation i survives: 0 nothing, 1 all, more: this multiple
- * of a sector of a write. Operations that were flushed survive in any case. */
+/* The first `count` operations; survival[i] is the surviving part of operation i: 0 nothing, 1 all, n > 1: n sectors of
+ * a write. Operations that were flushed survive in any case. */
 static inline void disk_crash(size_t count, const unsigned *survival, disk_state *state)
 {
     memset(state, 0, sizeof *state);
@@ -341,7 +341,7 @@ static inline uint64_t disk_hash(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* Writes what is reachable from a directory below `path`, and continues a hash of it. path NULL: only the hash. */
+/* Writes all reachable files and directories below `path`, and continues a hash over them. path NULL: only the hash. */
 static inline uint64_t disk_restore(const disk_state *state, int directory, const char *path, uint64_t hash)
 {
     for (int i = 0; i < state->name_count; i++) {

@@ -1,6 +1,6 @@
-# Fails single calls of the C library in short runs of commands (shim.c). After each fault a file is the old one or the new
-# one, never a part; the command succeeds with the results of a run without faults, or it prints a message and its exit
-# status is 1; and it does not hang. Sourced by the tests, which set CALLS: how many
+# Fails single calls of the C library in short runs of commands (shim.c). After each fault a file is the old one or the
+# new one, never a part; the command succeeds with the results of a run without faults, or it prints a message and its
+# exit status is 1; and it does not hang. Sourced by the tests, which set CALLS: how many
 # calls of each function fail, or all.
 [ -z "${SANITIZE:-}" ] || { echo "skipped: the sanitizers replace the functions that are failed" >&2; exit 77; }
 [ -w /dev/shm ] && export TMPDIR=/dev/shm # flushing a disk takes time
@@ -10,7 +10,7 @@ shim=$BOCHNER_BUILD/tests/libfaults.so
 [ -e "$shim" ] || { echo "skipped: there is no $shim" >&2; exit 77; }
 cases=0
 
-# shimmed DIRECTORY SETTING WORDS...: runs the words in the directory, with the shim and one more variable.
+# shimmed DIRECTORY SETTING COMMAND...: runs the command in the directory, with the shim and one more variable.
 shimmed() {
     directory=$1 setting=$2
     shift 2
@@ -37,7 +37,7 @@ alike() {
     sed '/"seconds"\|"checksum"/d' "$2" | cmp -s - one
 }
 
-# others DIRECTORY...: the files of the directory `here` that are not those of one of the directories.
+# others DIRECTORY...: the files of the directory `here` that equal no file of the given directories.
 others() {
     (cd here && find . -type f) | while read -r file; do
         for directory; do
@@ -121,7 +121,7 @@ chosen() {
         else { srand(n); for (i = 0; i < k; i++) print 1 + int((i + rand()) * n / k) } }' </dev/null
 }
 
-# faults files|run WORDS...: all faults of a command, in a copy of the directory `start`.
+# faults files|run COMMAND...: all faults of a command, in a copy of the directory `start`.
 faults() {
     check=$1
     shift
@@ -157,7 +157,7 @@ mkdir start
 )
 small="--layers 1 --width 16 --heads 2 --context 16 --batch 2 --features 8 --steps 4 --checkpoint-every 2 --eval-every 2 --eval-tokens 100 --threads 2 --quiet"
 
-# before WORDS...: prepares the directory `start`.
+# before COMMAND...: prepares the directory `start`.
 before() {
     rm -rf here
     mv start here

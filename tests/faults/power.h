@@ -1,5 +1,5 @@
-/* A training run on a disk that loses power at any moment: it resumes from the last checkpoint that was complete, or
- * from a newer one, and ends with the bits of an uninterrupted run. */
+/* A training run on a disk that loses power at any moment: it resumes from the last complete checkpoint, or from a
+ * newer one, and ends with the bits of an uninterrupted run. */
 #ifndef BO_TEST_POWER_H
 #define BO_TEST_POWER_H
 
@@ -19,8 +19,8 @@ typedef struct power_trial {
     runs *r;
     bo_context *context; /* with one thread: the work is too small for more */
     bo_model *expected;  /* after the uninterrupted run */
-    size_t lines;        /* of its metrics */
-    size_t damaged;      /* operations before the newest checkpoint was damaged; 0: it was not */
+    size_t lines;        /* lines of its metrics */
+    size_t damaged;      /* operations before the newest checkpoint was damaged; 0: undamaged */
     power_state *seen;
     size_t states, cases;
 } power_trial;
@@ -78,7 +78,8 @@ static void power_record(power_trial *t, bool fallback)
 {
     enum {
         MIN_OPERATIONS = 200
-    }; /* a run of 328 operations was recorded when this was written; far fewer mean a hook is lost */
+    }; /* a run of 328 operations was recorded when this was written; far fewer operations mean that a hook is missing
+        */
     char root[DISK_PATH], directory[2 * DISK_PATH];
     snprintf(root, sizeof root, "%s", runs_path(t->r, "whole"));
     snprintf(directory, sizeof directory, "%s/new/run", root);
@@ -103,7 +104,7 @@ static void power_record(power_trial *t, bool fallback)
     t->seen = calloc(POWER_STATES, sizeof *t->seen);
 }
 
-/* The newest checkpoint that was complete after the first `count` operations: its directory has its final name, and the
+/* The newest complete checkpoint after the first `count` operations: its directory has its final name, and the
  * directory of checkpoints was flushed afterwards. 0: none. */
 static uint64_t power_complete(const power_trial *t, size_t count)
 {
@@ -119,7 +120,7 @@ static uint64_t power_complete(const power_trial *t, size_t count)
     return step;
 }
 
-/* Prints the operations that a crash made uncertain. */
+/* Prints the operations with uncertain survival. */
 static void power_explain(size_t count, const unsigned *survival)
 {
     static const char *const kinds[] = {"write", "name", "remove", "flush"};
@@ -139,7 +140,7 @@ static bool power_same_file(power_trial *t, const char *name)
     return system(command) == 0;
 }
 
-/* Resumes the run in the directory crash/. Returns NULL, or what is wrong. */
+/* Resumes the run in the directory crash/. Returns NULL, or a description of the error. */
 static const char *power_resume(power_trial *t, bool compare_files, uint64_t *step)
 {
     char directory[2 * DISK_PATH];
@@ -170,7 +171,7 @@ static void power_clear(power_trial *t)
     nftw(runs_path(t->r, "crash"), runs_remove, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The power fails after `count` operations; fate: see disk_crash. A state of the disk is tried once. */
+/* The power fails after `count` operations; survival: see disk_crash. Each state of the disk is tested once. */
 static void power_fail(power_trial *t, size_t count, const unsigned *survival)
 {
     static disk_state state;
@@ -197,8 +198,7 @@ static void power_fail(power_trial *t, size_t count, const unsigned *survival)
              disk.count, (unsigned long long)seen->step, (unsigned long long)min_step, wrong);
 }
 
-/* All uncertain operations survive or none, each alone survives or is lost, and `random` random subsets with torn
- * writes. */
+/* All uncertain operations survive, none, each alone, all but one, and `random` random subsets with torn writes. */
 static void power_fail_at(power_trial *t, size_t count, bool singles, size_t random)
 {
     static unsigned survival[DISK_OPERATIONS];

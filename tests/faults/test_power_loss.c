@@ -1,9 +1,9 @@
-/* The power fails during a training run: every moment, and a sample of what survives. test_long_power_loss.c tries
- * more. */
+/* The power fails during a training run: after every operation, with a sample of surviving subsets.
+ * test_long_power_loss.c tests more subsets. */
 #include "faults/power.h"
 
 #ifndef SUBSETS
-enum { EACH_OPERATION = false, SUBSETS = 1 }; /* what survives: every single operation or all but it; random subsets */
+enum { EACH_OPERATION = false, SUBSETS = 1 }; /* surviving operations: a single one, all but one, or random subsets */
 #endif
 
 static void run_resumes_after_power_loss(void **state)
@@ -14,7 +14,7 @@ static void run_resumes_after_power_loss(void **state)
     power_finish(&t);
 }
 
-/* The same for a run whose newest checkpoint was damaged and that is resumed from the one before it. */
+/* The same for a run whose newest checkpoint is damaged and that is resumed from the previous one. */
 static void fallback_survives_power_loss(void **state)
 {
     power_trial t = {.r = *state};

@@ -6,14 +6,14 @@
 
 int main(void)
 {
-    enum { MOST = 1 << 16 };
+    enum { MAX_NUMBERS = 1 << 16 };
     char *line = NULL;
     size_t capacity = 0;
-    double *numbers = malloc((MOST + 1) * sizeof *numbers);
+    double *numbers = malloc((MAX_NUMBERS + 1) * sizeof *numbers);
     if (!numbers) return 1;
     while (getline(&line, &capacity, stdin) > 0) {
         size_t count = 0;
-        for (char *at = line, *end; count <= MOST; at = end) {
+        for (char *at = line, *end; count <= MAX_NUMBERS; at = end) {
             numbers[count] = strtod(at, &end);
             if (end == at) break;
             count++;

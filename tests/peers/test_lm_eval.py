@@ -75,10 +75,10 @@ def check(model, docs, choices, result):
     correct = 0
     for sample in samples["bochner_choice"]:
         found_pairs = [response[0] if isinstance(response[0], (list, tuple)) else response for response in sample["resps"]]
-        found = [(float(value), greedy in (True, "True")) for value, greedy in found_pairs]
+        found = [(float(value), is_greedy in (True, "True")) for value, is_greedy in found_pairs]
         expected = [score(model, sample["doc"]["question"], choice) for choice in choices]
-        for (value, greedy), (reference, most_likely) in zip(found, expected):
-            if abs(value - reference) > CLOSE or greedy != most_likely:
+        for (value, is_greedy), (reference, expected_greedy) in zip(found, expected):
+            if abs(value - reference) > CLOSE or is_greedy != expected_greedy:
                 fail("%s: %s, expected %s" % (sample["doc"]["question"], found, expected))
         correct += max(range(3), key=lambda k: expected[k][0]) == sample["doc"]["answer"]
     accuracy = result["results"]["bochner_choice"]["acc,none"]

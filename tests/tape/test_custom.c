@@ -318,7 +318,7 @@ static void attributes_grow_with_versions(void **state)
 
 /* Attributes and inputs with any contents are accepted or refused. Their words are 0 or bytes of 1, which are also
  * valid flags; pointers of attention and maps are NULL. */
-static void any_attributes_are_judged(void **state)
+static void any_attributes_are_checked(void **state)
 {
     (void)state;
     enum { ATTRIBUTE_WORDS = 16 };
@@ -625,7 +625,7 @@ int main(void)
         cmocka_unit_test(kept_gradients_are_nobodys_scratch),
         cmocka_unit_test(gradients_of_nothing_are_refused),
         cmocka_unit_test(attributes_grow_with_versions),
-        cmocka_unit_test(any_attributes_are_judged),
+        cmocka_unit_test(any_attributes_are_checked),
         cmocka_unit_test(mistakes_are_sentences),
         cmocka_unit_test(failures_name_scope_and_operation),
         cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),

@@ -26,7 +26,7 @@ def main():
     corpora += [[("", "a b c d e")], [("", ""), ("a b c d e f", "a b c d e g")], [("a", "a")], [("a b c", "a b c")],
                 [("a b c d", "a b c d e f g h i j")], [("x y z u v", "a b c d e")], [("a b c d", "")]]
     cases = [(tokenize, lower, corpus) for corpus in corpora for tokenize in ("13a", "none") for lower in (False, True)]
-    compare(cases, ours(program, cases))
+    compare(cases, bochner_scores(program, cases))
 
 
 def sentences_of(path):
@@ -52,7 +52,7 @@ def fuzzed(draw):
     return text.rstrip()  # sacreBLEU removes white space at the end before it tokenizes
 
 
-def ours(program, cases):
+def bochner_scores(program, cases):
     written = []
     for tokenize, lower, corpus in cases:
         written.append(b"%d %d\n" % (tokenize == "13a", len(corpus)))

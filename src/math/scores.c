@@ -11,10 +11,9 @@ static const char *const names[] = {
     "auc",  "brier", "macro_f1", "calibration_error"};
 BO_NAMED(score, bo_score, names)
 
-bool bo_score_larger_is_better(bo_score figure)
+bool bo_score_larger_is_better(bo_score score)
 {
-    return figure == BO_SCORE_R2 || figure == BO_SCORE_ACCURACY || figure == BO_SCORE_AUC ||
-           figure == BO_SCORE_MACRO_F1;
+    return score == BO_SCORE_R2 || score == BO_SCORE_ACCURACY || score == BO_SCORE_AUC || score == BO_SCORE_MACRO_F1;
 }
 
 static const bo_measure unknown = {(double)NAN, (double)NAN, 0};
@@ -95,10 +94,10 @@ static bo_measure mean_absolute(const bo_metrics *metrics)
     return out;
 }
 
-static bo_measure measure_numbers(const bo_metrics *metrics, bo_score figure)
+static bo_measure measure_numbers(const bo_metrics *metrics, bo_score score)
 {
     const bool one = metrics->desc.targets == 1;
-    switch (figure) {
+    switch (score) {
     case BO_SCORE_RMSE:
         return (bo_measure){
             bo_metrics_rmse(metrics),
@@ -197,10 +196,10 @@ static bo_status measure_auc(bo_context *context, const bo_metrics *metrics, bo_
     return BO_OK;
 }
 
-static bo_status measure_classes(bo_context *context, const bo_metrics *metrics, bo_score figure, bo_measure *out)
+static bo_status measure_classes(bo_context *context, const bo_metrics *metrics, bo_score score, bo_measure *out)
 {
     const double accuracy = bo_metrics_accuracy(metrics);
-    switch (figure) {
+    switch (score) {
     case BO_SCORE_ACCURACY:
         *out = (bo_measure){accuracy, error_of_fraction(accuracy, metrics->rows), 0};
         break;
@@ -225,15 +224,15 @@ static bo_status measure_classes(bo_context *context, const bo_metrics *metrics,
     return BO_OK;
 }
 
-bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_score figure, bo_measure *out)
+bo_status bo_metrics_measure(bo_context *context, const bo_metrics *metrics, bo_score score, bo_measure *out)
 {
     BO_REQUIRE(context, metrics, out);
     *out = unknown;
-    if (!bo_score_name(figure))
-        return bo_fail(context, BO_INVALID, "metrics: expected a value of bo_score, found %d", (int)figure);
+    if (!bo_score_name(score))
+        return bo_fail(context, BO_INVALID, "metrics: expected a value of bo_score, found %d", (int)score);
     if (metrics->rows == 0) return BO_OK;
-    if (metrics->desc.classes) return measure_classes(context, metrics, figure, out);
-    *out = measure_numbers(metrics, figure);
+    if (metrics->desc.classes) return measure_classes(context, metrics, score, out);
+    *out = measure_numbers(metrics, score);
     return BO_OK;
 }
 

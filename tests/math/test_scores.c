@@ -5,10 +5,10 @@
 #include "base/counting.h"
 #include <bochner/metrics.h>
 
-static bo_measure measure(bo_context *context, const bo_metrics *metrics, bo_score figure)
+static bo_measure measure(bo_context *context, const bo_metrics *metrics, bo_score score)
 {
     bo_measure out;
-    assert_ok(context, bo_metrics_measure(context, metrics, figure, &out));
+    assert_ok(context, bo_metrics_measure(context, metrics, score, &out));
     return out;
 }
 
@@ -80,7 +80,7 @@ static void test_standard_error(void **state)
     (void)state;
     enum { SAMPLES = 400, FEW = 100 };
     bo_context *context = test_context(1);
-    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.figures", 0));
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.scores", 0));
     double sum = 0, squares = 0, errors = 0;
     for (int s = 0; s < SAMPLES; s++) {
         double y[FEW] = {0}, mean[FEW];
@@ -210,7 +210,7 @@ static void test_pairs(void **state)
     static size_t y[ROWS];
     static double p[ROWS * MAX_CLASSES];
     for (size_t classes = 2; classes <= MAX_CLASSES; classes++) {
-        bo_rng rng = bo_rng_make(1, bo_rng_stream("test.figures", classes));
+        bo_rng rng = bo_rng_make(1, bo_rng_stream("test.scores", classes));
         bo_metrics *exact = create(context, (bo_metrics_desc){.classes = classes, .points = ROWS}),
                    *binned = create(context, (bo_metrics_desc){.classes = classes, .points = 100});
         for (size_t i = 0; i < ROWS; i++) {
@@ -256,7 +256,7 @@ static void test_blocks(void **state)
     bo_context *context = test_context(1);
     static double y[ROWS], p[ROWS * 2];
     static int predicted[ROWS];
-    bo_rng rng = bo_rng_make(3, bo_rng_stream("test.figures", 9));
+    bo_rng rng = bo_rng_make(3, bo_rng_stream("test.scores", 9));
     for (size_t i = 0; i < ROWS; i++) {
         y[i] = bo_rng_uniform(&rng) < 0.3;
         p[2 * i + 1] = i % 97 ? 0.7 * bo_rng_uniform(&rng) + 0.3 * y[i] : (double)NAN;
@@ -345,11 +345,11 @@ static void test_memory(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    bo_score figure = BO_SCORE_RMSE;
+    bo_score score = BO_SCORE_RMSE;
     assert_string_equal(bo_score_name(BO_SCORE_CALIBRATION), "calibration_error");
     assert_null(bo_score_name((bo_score)(BO_SCORE_CALIBRATION + 1)));
-    assert_true(bo_score_parse("log_loss", &figure) && figure == BO_SCORE_LOG_LOSS);
-    assert_false(bo_score_parse("loss", &figure) || bo_score_parse(NULL, &figure));
+    assert_true(bo_score_parse("log_loss", &score) && score == BO_SCORE_LOG_LOSS);
+    assert_false(bo_score_parse("loss", &score) || bo_score_parse(NULL, &score));
     assert_true(bo_score_larger_is_better(BO_SCORE_AUC) && !bo_score_larger_is_better(BO_SCORE_BRIER));
 }
 
@@ -360,5 +360,5 @@ int main(void)
         cmocka_unit_test(test_three_classes), cmocka_unit_test(test_pairs),          cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_memory),        cmocka_unit_test(test_names),
     };
-    return cmocka_run_group_tests_name("math.figures", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("math.scores", tests, NULL, NULL);
 }
