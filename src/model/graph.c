@@ -370,8 +370,7 @@ static void find_ends(bool last, size_t rows, size_t count, const int32_t *first
 static bo_status write_pooling(bo_context *context, const bo_model *model, const bo_model_graph *graph,
                                const bo_text_pack *packed)
 {
-    const size_t rows = packed->stream.rows, texts = packed->max_sequences - 1,
-                 max_count = rows > texts ? rows : texts;
+    const size_t rows = packed->stream.rows, texts = packed->max_sequences - 1, max_count = rows > texts ? rows : texts;
     int32_t *first = bo_alloc_raw(context, 2 * max_count + 2, sizeof *first, "the places of texts");
     if (!first) return BO_MEMORY;
     int32_t *places = first + max_count + 1;

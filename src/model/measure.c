@@ -11,7 +11,7 @@ enum {
     WARM_UP = 2,
     MIN_SAMPLES = 5,
     MAX_SAMPLES = 999
-};                                 /* tokens that are really read; numbers of timed tokens */
+}; /* tokens that are really read; numbers of timed tokens */
 static const double SECONDS = 0.3; /* time after which LEAST timed tokens suffice */
 
 static int compare(const void *a, const void *b)

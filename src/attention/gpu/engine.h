@@ -6,9 +6,9 @@
 #include "../../device/gpu/launch.h"
 #include "../internal.h"
 
-/* All functions get a description of the call. Functions that return sizes read no addresses, only `given`, `requested`,
- * `keeps` and `continues` (which may be set later); `queries` and `keys` have the largest shape. `scratch` of the call
- * belongs to the engine. Gradients are overwritten. */
+/* All functions get a description of the call. Functions that return sizes read no addresses, only `given`,
+ * `requested`, `keeps` and `continues` (which may be set later); `queries` and `keys` have the largest shape. `scratch`
+ * of the call belongs to the engine. Gradients are overwritten. */
 typedef struct bo_gpu_engine {
     /* Returns why an attention is not supported on the GPU, as the end of a sentence; NULL: it is supported. */
     const char *(*refuses)(const bo_attention *attention, const bo_gpu_properties *gpu);

@@ -46,7 +46,8 @@ static void R(backward)(const bo_features *f, size_t rows, const REAL *u, const 
 {
     const bo_fft_plan *plan = f->sketch->plan;
     size_t bins = bo_fft_bins(plan), n = f->desc.features, dim = f->desc.dim, degree = (size_t)f->desc.degree;
-    REAL *workspace = scratch, *sketch = workspace + bo_fft_workspace(plan), *grad = sketch + n, *product = grad + 2 * bins;
+    REAL *workspace = scratch, *sketch = workspace + bo_fft_workspace(plan), *grad = sketch + n,
+         *product = grad + 2 * bins;
     REAL *spectra = product + 2 * bins;
     (void)u, (void)du;
     for (size_t r = 0; r < rows; r++) {
