@@ -15,7 +15,7 @@ say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}, ${MPIEXEC_EXECUTABLE}" "
 say("CUDA:   " "${BOCHNER_HAVE_CUDA}" "${CMAKE_CUDA_COMPILER_VERSION}, ${CMAKE_CUDA_COMPILER}"
     "no (no plugin for GPUs: nvcc was not found, or -DBOCHNER_CUDA=OFF)")
 say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM yardstick)")
-say("gnuplot:" "${BOCHNER_GNUPLOT}" "${BOCHNER_GNUPLOT}" "no (looked for again at run time; --plot needs it)")
+say("gnuplot:" "${BOCHNER_GNUPLOT}" "${BOCHNER_GNUPLOT}" "no (searched for again at run time; --plot needs it)")
 if(BOCHNER_TESTS)
   say("tests:  " "${CMOCKA_FOUND}" "on, kernels ${BOCHNER_CPU_ISAS}" "no (libcmocka-dev is missing)")
 endif()

@@ -267,7 +267,7 @@ typedef struct bo_generate_desc {
  * @param callback  receives the tokens; or NULL, for a session that continues
  * @param user      passed to the callback; may be NULL
  * @return BO_OK; BO_CANCELED if a callback returned false; BO_INVALID if the model has another task, if it has no
- *     tokenizer and text or stop texts are given, if the session belongs to another model or has no room for the
+ *     tokenizer and text or stop texts are given, if the session belongs to another model or is too small for the
  *     prompt, or if a field is out of range; BO_NUMERIC if logits are not finite; errors of bo_chat_template_create(),
  *     bo_chat_encode() and bo_tokenizer_encode()
  */

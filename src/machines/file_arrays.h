@@ -21,7 +21,7 @@ static inline bo_file_array bo_file_array_shift(double **shift, size_t dim)
 }
 
 bo_file_tensor bo_file_array_tensor(const bo_file_array *array);
-/* BO_FORMAT if it is missing, has another shape, or has a number that is not finite. */
+/* BO_FORMAT if it is missing, has another shape, or contains a NaN or infinity. */
 bo_status bo_file_array_load(bo_context *context, const bo_tensors *file, const bo_file_array *array);
 /* BO_FORMAT if the file is not of this format; BO_VERSION if its version is above `version`. `expected` names the
  * format in messages. */

@@ -1,4 +1,4 @@
-/* config.json: the model under the member names of Hugging Face, with attention in a separate object. Models that are
+/* config.json: the model with Hugging Face member names, with attention in a separate object. Models that are
  * one of the families of families.h are written as such. */
 #include "../text/facts.h"
 #include <math.h>

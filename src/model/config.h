@@ -1,4 +1,4 @@
-/* config.json: a model descriptor under the member names of Hugging Face. */
+/* config.json: a model descriptor with Hugging Face member names. */
 #ifndef BO_MODEL_CONFIG_H
 #define BO_MODEL_CONFIG_H
 

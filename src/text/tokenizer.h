@@ -40,7 +40,7 @@ typedef struct bo_text_normalizer {
 
 /* ---- splitting into words ---------------------------------------------------------------------------------------- */
 
-/* The treatment of matches, with the names of Hugging Face. */
+/* The treatment of matches, with Hugging Face names. */
 typedef enum bo_behavior {
     BO_SPLIT_REMOVED,
     BO_SPLIT_ISOLATED,

@@ -20,7 +20,7 @@ bo_status bo_gpu_map_forward(bo_context *context, const bo_features *features, s
 bo_status bo_gpu_map_backward(bo_context *context, const bo_features *features, size_t rows, bo_gpu_source x,
                               bo_gpu_source phi, bo_gpu_source dphi, bo_gpu_target dx, void *scratch);
 
-/* bo_features_apply on the GPU of the context, for arrays of the host or of the GPU. */
+/* bo_features_apply on the GPU of the context, for host or device arrays. */
 bo_status bo_gpu_map_apply(bo_context *context, const bo_features *features, size_t rows, const float *x, size_t ldx,
                            float *z, size_t ldz);
 
