@@ -303,8 +303,7 @@ static int check(const cli_embed_options *o, const cli_arguments *files)
         return cli_usage_error(
             "embed", "expected a file, found none (example: bochner embed data.csv --components 2 --out c.csv)");
     const char *other = o->model ? fit_option(o) : NULL;
-    if (other)
-        return cli_usage_error("embed", "--%s: the components are those of --model; it applies to a fit only", other);
+    if (other) return cli_usage_error("embed", "--%s applies to a fit only; --model defines the components", other);
     int status = cli_predictions_check_name("embed", o->out);
     if (status != CLI_DONE) return status;
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}, {"reconstruct", o->reconstruct}};

@@ -413,7 +413,7 @@ static int check_folds(const cli_fit_options *o)
     return cli_variants_check(o->compare);
 }
 
-/* The kernels of fit: those of the library, and auto. */
+/* The kernels of the library, and auto. */
 static const char *kernel_name(unsigned kernel)
 {
     return kernel == CLI_KERNEL_AUTO ? "auto" : bo_enum_name(BO_ENUM_KERNEL, (bo_kernel)kernel);

@@ -402,7 +402,7 @@ static int report(predict_job *job)
                          : CLI_DONE;
 }
 
-/* The first given option that applies to tables only; NULL if there is none. */
+/* The first given option that applies to tables only; NULL: none. */
 static const char *table_option(const predict_options *o)
 {
     return o->std                   ? "std"
