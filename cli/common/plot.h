@@ -28,7 +28,7 @@ int cli_plot_title_font(const char *title, int width);
 const char *cli_plot_color(size_t index);
 enum { CLI_PLOT_COLORS = 11 };
 
-/* True if the ending is that of a supported format: .svg, .png, .pdf. */
+/* True for the endings of supported formats: .svg, .png, .pdf. */
 bool cli_plot_known(const char *path);
 /* The kind of plot of a test. DEFAULT: PREDICTIONS for numbers, CONFUSION for classes. */
 typedef enum cli_plot_kind {

@@ -48,7 +48,7 @@ static const char *tokenization_name(unsigned index)
     return index < CLI_COUNT_OF(tokenizations) ? tokenizations[index] : NULL;
 }
 
-/* The first given option that applies to language models only; NULL if there is none. */
+/* The first given option that applies to language models only; NULL: none. */
 static const char *language_option(const eval_options *o)
 {
     return o->ids.ids             ? "ids"

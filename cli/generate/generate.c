@@ -325,7 +325,7 @@ static bool open_model(generate_job *job, const char *directory)
     return true;
 }
 
-/* The first given option that does not apply to translation; NULL if there is none. */
+/* The first given option that does not apply to translation; NULL: none. */
 static const char *language_option(const generate_options *o)
 {
     return o->echo          ? "echo"

@@ -110,7 +110,8 @@ static bool set_window(cli_linearize_job *job, bo_attention_desc *a)
     if (o->window && past) a->kind = BO_ATTENTION_HYBRID;
     if (a->kind == BO_ATTENTION_HYBRID && data_aware && dims.lower != dims.upper) {
         cli_fail(job->session,
-                 "--attention %s: its rank is the width of a head, but that of the replaced layers is %zu to %zu; give "
+                 "--attention %s: its rank is the head width, but the head widths of the replaced layers are %zu to "
+                 "%zu; give "
                  "another --attention",
                  bo_enum_name(BO_ENUM_ATTENTION_PRESET, (int)o->attention), dims.lower, dims.upper);
         return false;

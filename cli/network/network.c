@@ -42,7 +42,7 @@ int cli_network_data_check(const char *command, const cli_network_data *o)
     return CLI_DONE;
 }
 
-/* The first given option of networks; NULL if there is none. */
+/* The first given option of networks; NULL: none. */
 static const char *given(const cli_network_data *o)
 {
     const cli_option *row = cli_next_given(cli_network_column_rows, o, NULL);

@@ -303,8 +303,7 @@ static int check(const cli_embed_options *o, const cli_arguments *files)
         return cli_usage_error(
             "embed", "expected a file, found none (example: bochner embed data.csv --components 2 --out c.csv)");
     const char *other = o->model ? fit_option(o) : NULL;
-    if (other)
-        return cli_usage_error("embed", "--%s: the components are those of --model; it applies to a fit only", other);
+    if (other) return cli_usage_error("embed", "--%s applies to a fit only; --model defines the components", other);
     int status = cli_predictions_check_name("embed", o->out);
     if (status != CLI_DONE) return status;
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}, {"reconstruct", o->reconstruct}};
@@ -317,6 +316,36 @@ static int check(const cli_embed_options *o, const cli_arguments *files)
     for (size_t i = 0; i < files->count && status == CLI_DONE; i++)
         status = cli_paths_apart("embed", outputs, CLI_COUNT_OF(outputs), &(cli_path){NULL, files->items[i]}, 1);
     return status;
+}
+
+static bo_table_desc describe_source(const cli_embed_options *o, const char **paths, size_t files, uint64_t seed)
+{
+    return (bo_table_desc){.data = {.path = paths[0],
+                                    .format = o->format,
+                                    .target = o->target,
+                                    .keep_unlabeled = true,
+                                    .no_target = !o->target,
+                                    .categorical = o->categorical,
+                                    .drop = o->drop,
+                                    .impute = o->impute,
+                                    .no_origin = o->scaling == BO_SCALING_NONE,
+                                    .seed = seed},
+                           .paths = paths,
+                           .files = files,
+                           .split = {.seed = seed}};
+}
+
+static void close_job(embed_job *job)
+{
+    cli_predictions_close(&job->coordinates);
+    cli_predictions_close(&job->pre_images);
+    bo_embedding_destroy(job->embedding);
+    bo_schema_destroy(job->schema);
+    bo_data_destroy(job->data);
+    free(job->c);
+    free(job->error);
+    free(job->x);
+    free(job->row);
 }
 
 static int embed(void *given, const cli_common *common, const cli_arguments *files)
@@ -333,30 +362,10 @@ static int embed(void *given, const cli_common *common, const cli_arguments *fil
     embed_job job = {.session = &session,
                      .options = o,
                      .result = {.data = files->items[0]},
-                     .source = {.data = {.path = paths[0],
-                                         .format = o->format,
-                                         .target = o->target,
-                                         .keep_unlabeled = true,
-                                         .no_target = !o->target,
-                                         .categorical = o->categorical,
-                                         .drop = o->drop,
-                                         .impute = o->impute,
-                                         .no_origin = o->scaling == BO_SCALING_NONE,
-                                         .seed = common->seed},
-                                .paths = paths,
-                                .files = files->count,
-                                .split = {.seed = common->seed}}};
+                     .source = describe_source(o, paths, files->count, common->seed)};
     if (status == CLI_DONE) status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
-    cli_predictions_close(&job.coordinates);
-    cli_predictions_close(&job.pre_images);
-    bo_embedding_destroy(job.embedding);
-    bo_schema_destroy(job.schema);
-    bo_data_destroy(job.data);
-    free(job.c);
-    free(job.error);
-    free(job.x);
-    free(job.row);
+    close_job(&job);
     free(paths);
     cli_spools_close(&spools);
     cli_session_close(&session);

@@ -181,17 +181,10 @@ static cli_short_text with_sign(double value, double scale)
 }
 
 /* A waterfall plot from the mean prediction to the prediction of the row. */
-static void write_row(FILE *out, const cli_explain_job *job)
+static void write_waterfall(FILE *out, const cli_explain_job *job)
 {
     const size_t outputs = job->outputs, t = job->shown;
     const size_t shown = job->options->top < job->columns ? job->options->top : job->columns;
-    fprintf(out, "<h2>Row %zu</h2>\n<p class=\"soft\">Contributions of the columns to ", job->options->row);
-    write_shown(out, job);
-    fprintf(
-        out,
-        ", from the mean prediction to that of the row: Shapley values, averages over %s pairs of random orders of the "
-        "columns, with standard errors.</p>\n",
-        cli_count(job->samples).s);
     size_t *order = cli_explain_row_order(job), count = 0;
     cli_bar *bars = cli_allocate(shown + 3, sizeof *bars, "a plot");
     cli_short_text *labels = cli_allocate(shown + 3, sizeof *labels, "a plot");
@@ -220,13 +213,25 @@ static void write_row(FILE *out, const cli_explain_job *job)
     }
     labels[count] = cli_explain_number(job->prediction[t], scale);
     bars[count] = (cli_bar){"prediction", labels[count].s, job->prediction[t], job->prediction[t], NAN, "total"};
-    fputs("<div class=\"card\">", out);
     cli_bars_svg(out, bars, count + 1, 0, "Contributions of the columns");
-    fputs("</div>\n", out);
     free(order);
     free(bars);
     free(labels);
     free(names);
+}
+
+static void write_row(FILE *out, const cli_explain_job *job)
+{
+    fprintf(out, "<h2>Row %zu</h2>\n<p class=\"soft\">Contributions of the columns to ", job->options->row);
+    write_shown(out, job);
+    fprintf(
+        out,
+        ", from the mean prediction to that of the row: Shapley values, averages over %s pairs of random orders of the "
+        "columns, with standard errors.</p>\n",
+        cli_count(job->samples).s);
+    fputs("<div class=\"card\">", out);
+    write_waterfall(out, job);
+    fputs("</div>\n", out);
 }
 
 void cli_explain_page(FILE *out, const cli_explain_job *job)

@@ -112,38 +112,33 @@ static bool can_be_learned(cli_fit_job *job, size_t rows)
     return false;
 }
 
-bool cli_fit_plan(cli_fit_job *job, size_t rows)
+/* Estimates the cost of the fit for this number of training rows. */
+static bo_status estimate(cli_fit_job *job, size_t rows)
 {
-    const bo_schema *schema = cli_fit_schema(job);
-    if (!can_be_learned(job, rows) ||
-        !cli_plot_suits(job->session, job->options->plot_kind, bo_schema_describe(schema)->classes))
-        return false;
-    size_t classes = bo_schema_describe(schema)->classes,
-           outputs = classes ? classes : bo_schema_describe(schema)->targets;
+    const bo_schema_info *schema = bo_schema_describe(cli_fit_schema(job));
+    const size_t classes = schema->classes, outputs = classes ? classes : schema->targets;
     bo_machine_desc desc = job->desc;
     desc.task = classes ? BO_TASK_CLASSIFICATION : BO_TASK_REGRESSION;
-    const bo_fit_cost *plan = &job->plan;
-    size_t stored_rows = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
+    const size_t stored_rows = job->options->stream && job->options->sample < rows ? job->options->sample : rows;
     const bo_sparse *sparse = job->train ? job->train->sparse : job->sample;
     const bo_fit_shape shape = {.rows = stored_rows,
-                                .dim = bo_schema_describe(schema)->inputs,
+                                .dim = schema->inputs,
                                 .outputs = outputs,
                                 .nonzeros = sparse ? sparse->start[sparse->rows] : 0};
-    bo_status status = bo_machine_estimate(job->session->context, &desc, &shape, &job->plan);
-    if (status != BO_OK) {
-        cli_fail_status(job->session, status);
-        return false;
-    }
-    report_data(job, rows);
-    if (job->options->balanced && classes == 0)
-        cli_warn(job->session, "--balanced is ignored, because it applies to classes and the target is a number");
+    return bo_machine_estimate(job->session->context, &desc, &shape, &job->plan);
+}
+
+static void report_plan(cli_fit_job *job)
+{
+    const bo_fit_cost *plan = &job->plan;
     const char *chosen = plan->searches_gamma && plan->searches_lambda ? "gamma and lambda chosen by search"
                          : plan->searches_gamma                        ? "gamma chosen by search"
                          : plan->searches_lambda                       ? "lambda chosen by search"
                                                                        : "gamma and lambda given";
-    if (desc.choose_kernel) chosen = "kernel, metric, gamma and lambda chosen by search";
+    if (job->desc.choose_kernel) chosen = "kernel, metric, gamma and lambda chosen by search";
     char kernel[64] = "";
-    if (!desc.choose_kernel) snprintf(kernel, sizeof kernel, "%s ", bo_enum_name(BO_ENUM_KERNEL, desc.features.kernel));
+    if (!job->desc.choose_kernel)
+        snprintf(kernel, sizeof kernel, "%s ", bo_enum_name(BO_ENUM_KERNEL, job->desc.features.kernel));
     if (plan->exact)
         cli_note(job->session, "Plan        exact %skernel of %s rows, %s; %s", kernel, cli_count(plan->features).s,
                  chosen,
@@ -155,6 +150,21 @@ bool cli_fit_plan(cli_fit_job *job, size_t rows)
     double seconds = plan->seconds / job->session->ranks.size;
     cli_note(job->session, "            up to %s of memory%s%s", cli_bytes((double)plan->bytes).s,
              seconds >= 2 ? ", about " : "", seconds >= 2 ? cli_seconds(seconds).s : "");
+}
+
+bool cli_fit_plan(cli_fit_job *job, size_t rows)
+{
+    const size_t classes = bo_schema_describe(cli_fit_schema(job))->classes;
+    if (!can_be_learned(job, rows) || !cli_plot_suits(job->session, job->options->plot_kind, classes)) return false;
+    const bo_status status = estimate(job, rows);
+    if (status != BO_OK) {
+        cli_fail_status(job->session, status);
+        return false;
+    }
+    report_data(job, rows);
+    if (job->options->balanced && classes == 0)
+        cli_warn(job->session, "--balanced is ignored, because it applies to classes and the target is a number");
+    report_plan(job);
     return true;
 }
 
@@ -305,11 +315,9 @@ static bool chooses_kernel(const cli_fit_options *o)
            !o->length_scales && !o->stream;
 }
 
-static void describe(cli_fit_job *job, const cli_arguments *files)
+static bo_table_desc describe_source(const cli_fit_options *o, const cli_arguments *files, uint64_t seed)
 {
-    const cli_fit_options *o = job->options;
-    uint64_t seed = job->session->common.seed;
-    job->source = (bo_table_desc){
+    return (bo_table_desc){
         .data = {.path = files->items[0],
                  .format = o->format,
                  .labels = o->labels,
@@ -329,7 +337,28 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
         .files = files->count,
         .split = {.test = o->holdout, .seed = seed},
     };
-    job->desc = (bo_machine_desc){
+}
+
+static bo_features_desc describe_features(const cli_fit_options *o, uint64_t seed)
+{
+    return (bo_features_desc){.kernel = o->kernel == CLI_KERNEL_AUTO ? BO_KERNEL_RBF : (bo_kernel)o->kernel,
+                              .function = o->exact ? BO_FUNCTION_SECTIONS : o->function,
+                              .draw = o->draw,
+                              .sampling = o->sampling,
+                              .features = o->features,
+                              .gamma = o->gamma,
+                              .alpha = o->alpha,
+                              .degree = (int)o->degree,
+                              .depth = o->depth ? (int)o->depth : -1,
+                              .activation = o->activation,
+                              .weight_variance = o->weight_variance,
+                              .bias_variance = o->bias_variance,
+                              .seed = seed};
+}
+
+static bo_machine_desc describe_machine(const cli_fit_options *o, uint64_t seed)
+{
+    return (bo_machine_desc){
         .task = o->task,
         .loss = o->loss,
         .solver = o->solver,
@@ -338,19 +367,7 @@ static void describe(cli_fit_job *job, const cli_arguments *files)
         .choose_kernel = chooses_kernel(o),
         .metric = o->metric,
         .target_scale = o->target_scale,
-        .features = {.kernel = o->kernel == CLI_KERNEL_AUTO ? BO_KERNEL_RBF : (bo_kernel)o->kernel,
-                     .function = o->exact ? BO_FUNCTION_SECTIONS : o->function,
-                     .draw = o->draw,
-                     .sampling = o->sampling,
-                     .features = o->features,
-                     .gamma = o->gamma,
-                     .alpha = o->alpha,
-                     .degree = (int)o->degree,
-                     .depth = o->depth ? (int)o->depth : -1,
-                     .activation = o->activation,
-                     .weight_variance = o->weight_variance,
-                     .bias_variance = o->bias_variance,
-                     .seed = seed},
+        .features = describe_features(o, seed),
         .lambda = o->lambda,
         .budget = o->budget,
         .no_intercept = o->no_intercept,
@@ -396,7 +413,7 @@ static int check_folds(const cli_fit_options *o)
     return cli_variants_check(o->compare);
 }
 
-/* The kernels of fit: those of the library, and auto. */
+/* The kernels of the library, and auto. */
 static const char *kernel_name(unsigned kernel)
 {
     return kernel == CLI_KERNEL_AUTO ? "auto" : bo_enum_name(BO_ENUM_KERNEL, (bo_kernel)kernel);
@@ -458,7 +475,8 @@ static int fit(void *given, const cli_common *common, const cli_arguments *files
     cli_folds folds = {0};
     cli_fit_job job = {
         .session = &session, .options = options, .folds = options->folds ? &folds : NULL, .started = cli_now()};
-    describe(&job, files);
+    job.source = describe_source(options, files, session.common.seed);
+    job.desc = describe_machine(options, session.common.seed);
     status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_machine_destroy(job.machine);

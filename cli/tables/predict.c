@@ -260,18 +260,9 @@ static bool no_model(predict_job *job)
     return false;
 }
 
-static bool open_model(predict_job *job)
+/* Checks that the model predicts the requested columns. */
+static bool check_outputs(const predict_job *job)
 {
-    bo_context *context = job->session->context;
-    struct stat about;
-    if (stat(job->model_path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        cli_fail(job->session, "%s: not a model directory: it has no config.json", job->model_path);
-        return false;
-    }
-    bo_status status = bo_machine_load(context, &(bo_source){.path = job->model_path}, &job->machine, &job->schema);
-    if (status == BO_FORMAT) return no_model(job);
-    if (failed(job, status)) return false;
-    job->report = bo_machine_report(job->machine);
     if (has_interval(job->options) && !job->report->has_std) {
         cli_fail(job->session, "--%s: %s does not predict standard deviations and intervals: %s",
                  job->options->std ? "std" : "interval", job->model_path,
@@ -286,6 +277,21 @@ static bool open_model(predict_job *job)
         return false;
     }
     return true;
+}
+
+static bool open_model(predict_job *job)
+{
+    bo_context *context = job->session->context;
+    struct stat about;
+    if (stat(job->model_path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        cli_fail(job->session, "%s: not a model directory: it has no config.json", job->model_path);
+        return false;
+    }
+    bo_status status = bo_machine_load(context, &(bo_source){.path = job->model_path}, &job->machine, &job->schema);
+    if (status == BO_FORMAT) return no_model(job);
+    if (failed(job, status)) return false;
+    job->report = bo_machine_report(job->machine);
+    return check_outputs(job) && cli_plot_suits(job->session, job->options->plot_kind, job->report->classes);
 }
 
 /* A model saved through the API may have no schema: then all columns of the file are inputs. */
@@ -312,20 +318,23 @@ static bool open_data(predict_job *job)
     return !copy || cli_copied_open(job->session, &job->copied, job->data_path, job->options->format, copy);
 }
 
-static bool allocate(predict_job *job)
+static bool allocate_inputs(predict_job *job)
 {
-    const bo_fit_report *report = job->report;
-    size_t outputs = report->classes ? report->classes : report->outputs;
     job->block = BLOCK;
     if (!bo_table_describe(job->table)->sparse) {
-        const size_t max_block = BLOCK_NUMBERS / report->dim + 1;
+        const size_t max_block = BLOCK_NUMBERS / job->report->dim + 1;
         if (job->block > max_block) job->block = max_block;
-        job->x = cli_allocate(job->block * report->dim, sizeof(float), "a block of rows");
+        job->x = cli_allocate(job->block * job->report->dim, sizeof(float), "a block of rows");
     }
-    if (job->has_target) {
-        job->y = cli_allocate(BLOCK * bo_schema_describe(job->schema)->targets, sizeof(double), "a block of rows");
-        if (!cli_metrics_create(job->session, job->machine, &job->metrics)) return false;
-    }
+    if (!job->has_target) return true;
+    job->y = cli_allocate(BLOCK * bo_schema_describe(job->schema)->targets, sizeof(double), "a block of rows");
+    return cli_metrics_create(job->session, job->machine, &job->metrics);
+}
+
+static void allocate_predictions(predict_job *job)
+{
+    const bo_fit_report *report = job->report;
+    const size_t outputs = report->classes ? report->classes : report->outputs;
     if (report->classes) job->classes = cli_allocate(BLOCK, sizeof(int), "predictions");
     if (!report->classes || job->options->proba || job->has_target)
         job->mean = cli_allocate(BLOCK * outputs, sizeof(double), "predictions");
@@ -339,7 +348,6 @@ static bool allocate(predict_job *job)
         }
     }
     job->row = cli_allocate(4 * outputs + 1, sizeof(double), "predictions");
-    return true;
 }
 
 static void report_json(predict_job *job)
@@ -353,19 +361,36 @@ static void report_json(predict_job *job)
     cli_json_end(json);
 }
 
-static int run(predict_job *job)
+/* Opens the model, the data and the output. */
+static bool prepare(predict_job *job)
 {
     const predict_options *options = job->options;
-    if (options->out && !cli_can_write(job->session, options->out)) return CLI_FAILED;
-    if (!open_model(job) || !cli_plot_suits(job->session, options->plot_kind, job->report->classes) || !open_data(job))
-        return CLI_FAILED;
-    if (options->plot && !job->has_target)
-        return cli_fail(job->session, "--plot: %s does not have the target column, which the plot needs",
-                        job->data_path);
-    if (!allocate(job) || !open_output(job)) return CLI_FAILED;
-    bool ok = predict_all(job) && (!job->has_target || job->rows > 0 ||
-                                   cli_fail(job->session, "%s has no rows", job->data_path) == CLI_DONE);
-    if (!ok || !cli_predictions_end(&job->predictions)) return CLI_FAILED;
+    if (options->out && !cli_can_write(job->session, options->out)) return false;
+    if (!open_model(job) || !open_data(job)) return false;
+    if (options->plot && !job->has_target) {
+        cli_fail(job->session, "--plot: %s does not have the target column, which the plot needs", job->data_path);
+        return false;
+    }
+    if (!allocate_inputs(job)) return false;
+    allocate_predictions(job);
+    return open_output(job);
+}
+
+/* Writes the predictions of all rows. */
+static bool write_predictions(predict_job *job)
+{
+    if (!predict_all(job)) return false;
+    if (job->has_target && job->rows == 0) {
+        cli_fail(job->session, "%s has no rows", job->data_path);
+        return false;
+    }
+    return cli_predictions_end(&job->predictions);
+}
+
+/* Prints the metrics, or the rest of the JSON object, and plots. */
+static int report(predict_job *job)
+{
+    const predict_options *options = job->options;
     job->has_target = job->has_target && job->metrics->rows > 0; /* the target column may be empty */
     if (options->plot && !job->has_target)
         return cli_fail(job->session, "--plot: all targets of %s are missing", job->data_path);
@@ -377,7 +402,7 @@ static int run(predict_job *job)
                          : CLI_DONE;
 }
 
-/* The first given option that applies to tables only; NULL if there is none. */
+/* The first given option that applies to tables only; NULL: none. */
 static const char *table_option(const predict_options *o)
 {
     return o->std                   ? "std"
@@ -438,7 +463,7 @@ static int predict_table(cli_session *session, const predict_options *o, const c
     predict_job job = {.session = session, .options = o, .model_path = use->directory, .data_path = use->path};
     cli_spools spools = {0};
     int status = o->copy ? cli_spool_all(session, &spools, &job.data_path, 1) : CLI_DONE; /* read twice */
-    if (status == CLI_DONE) status = run(&job);
+    if (status == CLI_DONE) status = prepare(&job) && write_predictions(&job) ? report(&job) : CLI_FAILED;
     close_job(&job);
     cli_spools_close(&spools);
     return status;

@@ -293,9 +293,8 @@ static int run(features_job *job)
     return CLI_DONE;
 }
 
-static int features(void *options, const cli_common *common, const cli_arguments *arguments)
+static int check(const features_options *o, const cli_arguments *arguments)
 {
-    const features_options *o = options;
     if (arguments->count != 1)
         return cli_usage_error("features", "expected one DATA file, found %zu", arguments->count);
     if (!o->out && !o->error && !o->save)
@@ -310,8 +309,14 @@ static int features(void *options, const cli_common *common, const cli_arguments
                                network, bo_enum_name(BO_ENUM_KERNEL, o->kernel));
     const cli_path outputs[] = {{"out", o->out}, {"save", o->save}};
     const cli_path inputs[] = {{NULL, arguments->items[0]}, {"length-scales", o->length_scales}};
-    int apart = cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
-    if (apart != CLI_DONE) return apart;
+    return cli_paths_apart("features", outputs, CLI_COUNT_OF(outputs), inputs, CLI_COUNT_OF(inputs));
+}
+
+static int features(void *options, const cli_common *common, const cli_arguments *arguments)
+{
+    const features_options *o = options;
+    int status = check(o, arguments);
+    if (status != CLI_DONE) return status;
     cli_session session;
     if (!cli_session_open(&session, "features", common, false)) return CLI_FAILED;
     features_job job = {.session = &session,
@@ -325,7 +330,7 @@ static int features(void *options, const cli_common *common, const cli_arguments
                                  .impute = o->impute,
                                  .no_origin = true,
                                  .seed = common->seed}};
-    int status = run(&job);
+    status = run(&job);
     if (status == CLI_FAILED && cli_interrupted()) status = CLI_INTERRUPTED;
     bo_features_destroy(job.map);
     bo_table_close(job.table);

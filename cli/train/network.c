@@ -41,7 +41,7 @@ static bool is_readout_requested(const cli_train_options *o)
     return is_requested(o) && o->network.readout;
 }
 
-/* The first given option that applies to text models only; NULL if there is none. */
+/* The first given option that applies to text models only; NULL: none. */
 static const char *text_option(const cli_train_options *o)
 {
     static const char *const shared[] = {"data", "valid", "valid-fraction", "freeze", "mup", "unit-mup", NULL};

@@ -212,7 +212,8 @@ const cli_option cli_train_learning_rows[] = {
     COUNT("micro-batch", "N", cli_train_options, micro_batch, "sequences or packs per forward and backward pass",
           .low = 1, .high = 1 << 24, .default_text = "by memory"),
     FLAG("checkpointing", cli_train_options, checkpointing,
-         "activation checkpointing: keep the activations of one layer at a time and recompute the others; less memory, "
+         "activation checkpointing: keep the activations of one layer at a time and recompute the other layers; less "
+         "memory, "
          "more time"),
     DEVICE(cli_train_options),
     PRECISION(cli_train_options, .traits = 0),

@@ -54,7 +54,7 @@ static bool is_requested(const cli_train_options *o)
     return o->texts.task != BO_MODEL_TASK_LANGUAGE;
 }
 
-/* The first given option that applies to classify and match only, or to translate only; NULL if there is none. */
+/* The first given option that applies to classify and match only, or to translate only; NULL: none. */
 static const char *label_option(const cli_train_texts_options *t)
 {
     return CLI_GIVEN(t, pooling) ? "pooling" : t->forward ? "forward" : NULL;

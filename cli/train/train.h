@@ -178,7 +178,7 @@ int cli_train_check_text(const cli_train_options *options,
                          const cli_train_kind *kind); /* for kinds with a text model */
 int cli_train_check_model(const cli_train_options *options, const cli_train_kind *kind);
 int cli_train_check_lora(const cli_train_options *options);
-/* The first given row that is not listed in `except` (NULL-terminated); NULL if there is none. */
+/* The first given row that is not listed in `except` (NULL-terminated); NULL: none. */
 const cli_option *cli_train_given(const cli_option *rows, const void *options, const char *const *except);
 /* The same for all attention options. */
 const cli_option *cli_train_attention_given(const cli_train_options *options, const char *const *except);
