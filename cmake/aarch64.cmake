@@ -21,4 +21,4 @@ set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE
 set(ENV{PKG_CONFIG_PATH} "")
 
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${CMAKE_SYSROOT})
-set(BOCHNER_MPI OFF CACHE BOOL "the mpicc of this machine compiles for this machine")
+set(BOCHNER_MPI OFF CACHE BOOL "the mpicc of this host compiles for this host")
