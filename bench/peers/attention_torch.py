@@ -7,9 +7,9 @@ whose time is included; it is timed forward, and forward with the gradients of q
     separate    the same with separate denominators
     scan        one chunk after the other, which needs less memory
 
-Softmax attention is scaled_dot_product_attention, timed forward. Every form is timed in float32 and in bfloat16, whose inputs are
-bfloat16 and whose running sums are float32, eager and compiled (torch.compile, which needs a C++ compiler), with several
-sizes of chunks, on all CPUs; the fastest setting also on half of them. The fastest run of the fastest setting counts. Standard
+Softmax attention is scaled_dot_product_attention, timed forward. Every form is timed in float32 and in bfloat16 (bfloat16
+inputs, float32 running sums), eager and compiled (torch.compile, which needs a C++ compiler), with several chunk sizes, on all
+CPUs; the fastest setting also on half of them. The fastest run of the fastest setting counts. Standard
 error lists all settings. Prints one JSON object."""
 import json, math, sys, time
 import peer_setup
@@ -66,7 +66,7 @@ def softmax(q, k, v, w, chunk):
     return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
 
 
-# form, whether it is compiled, sizes of chunks
+# form, whether it is compiled, chunk sizes
 LINEAR = ((column, False, (64, 128)), (column, True, (64, 128, 256)), (separate, False, (64, 128, 256)),
           (separate, True, (64, 128, 256)), (scan, False, (128, 256, 512)))
 EXACT = ((softmax, False, (0,)),)

@@ -6,7 +6,7 @@ Times of a fit and of the coordinates of the 60,000 training rows, without readi
     kernel     RBFSampler or Nystroem and then PCA, the faster one; bochner embed
     exact      KernelPCA with the randomized solver on 5,000 rows
 
-Pixels divided by 255 in float32; gamma applies to these. The shares of the variance of the features show that both find
+Pixels are divided by 255 in float32, before gamma applies. The shares of the variance of the features show that both find
 the same components. Prints one JSON object."""
 import json, subprocess, sys, tempfile, time
 import peer_setup

@@ -3,7 +3,7 @@
 Times the forward and backward pass of one layer and of the mean square of its output, with the gradients of input and
 parameters: in float32 and with bfloat16 autocast, eager and compiled (torch.compile, which needs a C++ compiler), on all
 CPUs and on half of them and, for images, in both memory layouts. Standard error lists all variants. Prints one JSON object:
-`seconds` is the fastest in float32, `best_seconds` the fastest of all. The shapes are those of `bochner bench layers`."""
+`seconds` is the fastest time in float32, `best_seconds` the fastest of all. `bochner bench layers` has the same shapes."""
 import contextlib, json, math, sys, time
 import peer_setup
 peer_setup.for_torch()

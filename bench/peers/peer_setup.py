@@ -53,7 +53,7 @@ def core_types():
 
 
 def for_numpy():
-    """Chooses the core type with which a float32 product of NumPy is fastest, unless OPENBLAS_CORETYPE is set: OpenBLAS mistakes some virtual CPUs for old ones."""
+    """Chooses the core type with the fastest float32 product in NumPy, unless OPENBLAS_CORETYPE is set: OpenBLAS mistakes some virtual CPUs for old ones."""
     if "OPENBLAS_CORETYPE" in os.environ:
         return
     times = {}

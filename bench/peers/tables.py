@@ -8,14 +8,14 @@ hash of the row number with the seeds 0 to 4 (California, letter; see split_hash
 (a9a).
 
 Tuning: 30 random trials (SPACES; the first trial of a boosting library has its default parameters) on at most 12,000
-training rows of split 0, of which a fifth is for validation. The trial with the least RMSE, or the least error rate (ties:
-least log loss), counts. Boosting stops early on the validation rows, after at most ROUNDS rounds. On each split, a fifth of
-the training rows decides the number of rounds, and the model is then fitted again on all of them; the time is that of both
-fits. xRFM holds out a fifth of the training rows, as its authors do, in both modes.
+training rows of split 0, of which a fifth is for validation. The trial with the lowest RMSE or error rate (ties: the lowest
+log loss) counts. Boosting stops early on the validation rows, after at most ROUNDS rounds. On each split, a fifth of the
+training rows decides the number of rounds, and the model is then fitted again on all training rows; the time includes both
+fits. In both modes xRFM holds out a fifth of the training rows, as in the code of its authors.
 
 Prints or appends (--out) one JSON object per line. "default" and "tuned" lines have the test score (RMSE or error rate) of
 one split and the seconds of the fit, without the search; "trial" lines have the validation score of a trial. With --out,
-what the file already has is not run again, so an interrupted run continues."""
+jobs whose lines are in the file are not repeated, so that an interrupted run continues."""
 import argparse, concurrent.futures, functools, importlib, json, math, multiprocessing, os, sys, time, warnings
 import numpy as np
 import pandas as pd
@@ -114,7 +114,7 @@ def choice(*values):
 
 
 # Ranges as in comparisons of boosting on tables (Grinsztajn et al. 2022, McElfresh et al. 2023, Gorishniy et al. 2021);
-# the ranges of xRFM are those of its authors (pytabkit, search space "default").
+# xRFM has the ranges of its authors (pytabkit, search space "default").
 SPACES = {
     "hist": dict(learning_rate=log_uniform(0.01, 0.3), max_leaf_nodes=log_integer(8, 128), min_samples_leaf=log_integer(2, 60),
                  l2_regularization=log_uniform(1e-6, 100), max_features=uniform(0.5, 1)),

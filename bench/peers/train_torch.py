@@ -2,9 +2,9 @@
 
 A GPT: LayerNorm before attention and MLP, causal softmax attention (scaled_dot_product_attention), a GELU MLP of four times the
 width, linear layers without biases, learned positions, tied embeddings; fused AdamW; random tokens. A step is forward,
-backward and update. Weights and their updates are float32. Variants: float32; float32 with bfloat16 products inside oneDNN; bfloat16
-autocast; each also compiled (torch.compile, and with its search for the fastest products), which needs a C++ compiler; all
-CPUs and half of them. The fastest step of each variant counts. Standard error lists all steps. Prints one JSON object, whose
+backward and update. Weights and their updates are float32. Variants: float32; float32 with bfloat16 products inside oneDNN;
+bfloat16 autocast; each also compiled (torch.compile, bfloat16 also with max-autotune), which needs a C++ compiler; on all CPUs
+and on half of them. The fastest step of each variant counts. Standard error lists all steps. Prints one JSON object, whose
 first members are the fastest variant."""
 import contextlib, json, math, sys, time
 import peer_setup

@@ -44,7 +44,7 @@ class Shape:
         self.tokens, self.sequences, self.heads, self.dim, self.features = tokens, sequences, heads, dim, features
 
     def noise(self, columns, heads_first=False):
-        """Normal numbers of shape [sequences, tokens, heads, columns], or with heads before tokens."""
+        """A normal array of shape [sequences, tokens, heads, columns], or with heads before tokens."""
         rows = (self.heads, self.tokens) if heads_first else (self.tokens, self.heads)
         return torch.randn(self.sequences, *rows, columns, device="cuda", dtype=torch.bfloat16)
 

@@ -34,7 +34,7 @@ def make_cache(sequences, tokens):
 
 
 def decode(model, cache, last, ids):
-    """The next token of every sequence: ids of shape [sequences, 1]; last: the place in the cache, of shape [1]."""
+    """The next token of every sequence: ids of shape [sequences, 1]; last: the position in the cache, of shape [1]."""
     x = model.tokens(ids) + model.positions(last)
     for block, (keys, values) in zip(model.blocks, cache):
         q, k, v = block.split(x)

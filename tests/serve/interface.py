@@ -241,7 +241,7 @@ class Chat(Case):
         for model, warned in ((broken, True), (WORDS, False)):
             with Server(model) as each:
                 self.assertIs(each.get("/v1/models").json["data"][0]["bochner"]["chat_template"], False)
-                self.assertEqual("without the template of the model" in each.stderr(), warned, each.stderr())
+                self.assertEqual("without the model's chat template" in each.stderr(), warned, each.stderr())
 
     def test_refusals_of_the_template(self):
         """They do not name files of the server."""

@@ -37,7 +37,7 @@ class Memory(unittest.TestCase):
             self.assertEqual(each.started["slots"], 64)
             self.assertGreater(each.started["slot_bytes"], 240 * MEGABYTE)
             self.assertRegex(each.stderr(), r"Memory +.* of weights")
-            self.assertRegex(each.stderr(), r"Slots +64 texts at a time of at most 1,000,000 tokens; a text takes 256 bytes per token")
+            self.assertRegex(each.stderr(), r"Slots +64 texts at a time of at most 1,000,000 tokens; a text needs 256 bytes per token")
             before = each.rss()
             self.assertLess(before, 150 * MEGABYTE)
             prompt = "le chat " * 2500
