@@ -32,7 +32,7 @@ static bo_status refuse_block(bo_context *context, const bo_block *b)
                        bo_mixer_name(b->mixer));
     if (b->attention.kind != BO_ATTENTION_SOFTMAX)
         return bo_fail(context, BO_INVALID,
-                       "replace attention: the model has %s attention, which has a state of fixed size already; "
+                       "replace attention: the model has %s attention, whose state already has a fixed size; "
                        "expected softmax attention",
                        bo_attention_name(&b->attention));
     return bo_fail(context, BO_INVALID,

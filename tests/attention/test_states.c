@@ -356,7 +356,7 @@ static void nonfinite_states_are_found(void **unused)
             if (!places[n]) continue;
             const float good = *places[n];
             *places[n] = n % 2 ? INFINITY : NAN;
-            assert_fails(context, BO_INVALID, "not finite", bo_attention_state_check(context, t.attention, state));
+            assert_fails(context, BO_INVALID, "NaN or infinity", bo_attention_state_check(context, t.attention, state));
             *places[n] = good;
         }
         if (t.attention->cached_gates) {

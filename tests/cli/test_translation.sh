@@ -47,7 +47,7 @@ for i in $(seq 300); do grep -qs ' eval ' V/*/log && break || sleep 0.1; done
 sleep 1
 kill $!
 wait $! && complain "a stopped call succeeded"
-! grep -q Traceback err && grep -q 'stopped before it began' err || complain "stopped: $(cat err)"
+! grep -q Traceback err && grep -q 'stopped before it started' err || complain "stopped: $(cat err)"
 [ -z "$(find V -name 'val*.json')" ] || complain "a stopped evaluation was stored"
 succeeds small --work V --only softmax --seeds 1,2 --resume
 
