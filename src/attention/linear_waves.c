@@ -9,7 +9,7 @@
  *
  *     map   features of the keys                      any chunk at any time
  *     sum   the sums before each chunk of a round     per head in order: a chain
- *     query queries and products within the chunk   any chunk whose keys are mapped and whose sums are known
+ *     query queries and products within the chunk     any chunk whose keys are mapped and whose sums are known
  *
  * A batch of tasks processes `map` of round t, `sum` of round t - 1 and `query` of round t - 2. These are independent,
  * so threads wait only at the end of a batch, where the shortest tasks are. The chains come first. The sums are stored
