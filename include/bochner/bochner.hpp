@@ -54,61 +54,34 @@ namespace bochner {
 /** A non-owning span: a pointer and a size. Constructed from an array, a vector or any container with data() and
  * size(). */
 template <class T> class span {
-  public:
+public:
     constexpr span() noexcept = default;
-    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size)
-    {
-    }
-    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N)
-    {
-    }
+    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
     template <class C, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<C &>().data()), T *> &&
                                                 !std::is_array_v<std::remove_reference_t<C>>>>
     constexpr span(C &&container) noexcept : data_(container.data()), size_(container.size())
     {
     }
-    constexpr T *data() const noexcept
-    {
-        return data_;
-    }
-    constexpr std::size_t size() const noexcept
-    {
-        return size_;
-    }
-    constexpr bool empty() const noexcept
-    {
-        return size_ == 0;
-    }
-    constexpr T &operator[](std::size_t index) const noexcept
-    {
-        return data_[index];
-    }
-    constexpr T *begin() const noexcept
-    {
-        return data_;
-    }
-    constexpr T *end() const noexcept
-    {
-        return data_ + size_;
-    }
+    constexpr T *data() const noexcept { return data_; }
+    constexpr std::size_t size() const noexcept { return size_; }
+    constexpr bool empty() const noexcept { return size_ == 0; }
+    constexpr T &operator[](std::size_t index) const noexcept { return data_[index]; }
+    constexpr T *begin() const noexcept { return data_; }
+    constexpr T *end() const noexcept { return data_ + size_; }
 
-  private:
+private:
     T *data_ = nullptr;
     std::size_t size_ = 0;
 };
 
 /** A call failed. what() is the message of the context. */
 class error : public std::runtime_error {
-  public:
-    error(bo_status status, const std::string &message) : std::runtime_error(message), status_(status)
-    {
-    }
-    bo_status status() const noexcept
-    {
-        return status_;
-    }
+public:
+    error(bo_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+    bo_status status() const noexcept { return status_; }
 
-  private:
+private:
     bo_status status_;
 };
 
@@ -119,60 +92,38 @@ template <class T> struct destroy;
 
 /** Owns an object of the C headers, and converts to its pointer. */
 template <class T> class owner {
-  public:
+public:
     owner() noexcept = default;
-    explicit owner(T *object) noexcept : object_(object)
-    {
-    }
-    operator T *() const noexcept
-    {
-        return object_.get();
-    }
-    T *get() const noexcept
-    {
-        return object_.get();
-    }
-    void reset(T *object = nullptr) noexcept
-    {
-        object_.reset(object);
-    }
-    T *release() noexcept
-    {
-        return object_.release();
-    }
+    explicit owner(T *object) noexcept : object_(object) {}
+    operator T *() const noexcept { return object_.get(); }
+    T *get() const noexcept { return object_.get(); }
+    void reset(T *object = nullptr) noexcept { object_.reset(object); }
+    T *release() noexcept { return object_.release(); }
 
-  private:
+private:
     std::unique_ptr<T, destroy<T>> object_;
 };
 
 /** Receives an object from a function with a parameter `T **out`. */
 template <class T> class out {
-  public:
-    explicit out(owner<T> &to) noexcept : to_(to)
-    {
-    }
+public:
+    explicit out(owner<T> &to) noexcept : to_(to) {}
     out(const out &) = delete;
     out &operator=(const out &) = delete;
     ~out()
     {
         if (object_) to_.reset(object_);
     }
-    operator T **() noexcept
-    {
-        return &object_;
-    }
+    operator T **() noexcept { return &object_; }
 
-  private:
+private:
     owner<T> &to_;
     T *object_ = nullptr;
 };
 
 #define BOCHNER_OWNED(type, verb)                                                                                      \
     template <> struct destroy<bo_##type> {                                                                            \
-        void operator()(bo_##type *object) const noexcept                                                              \
-        {                                                                                                              \
-            bo_##type##_##verb(object);                                                                                \
-        }                                                                                                              \
+        void operator()(bo_##type *object) const noexcept { bo_##type##_##verb(object); }                              \
     }
 BOCHNER_OWNED(attention, destroy);
 BOCHNER_OWNED(chat_template, destroy);
@@ -215,23 +166,14 @@ template <class F> bo_status guard(std::exception_ptr &failure, F function)
 
 /** Where a function reads bytes. Converts to the `const bo_source *` that functions take. */
 class source {
-  public:
+public:
     using reader = std::function<std::size_t(void *to, std::size_t capacity)>;
     /** A file, or a directory where the function takes one. */
-    static source file(std::string path)
-    {
-        return source(std::move(path), nullptr);
-    }
+    static source file(std::string path) { return source(std::move(path), nullptr); }
     /** Memory, which must outlive the call, and the object if the function says so. */
-    static source memory(std::string_view bytes)
-    {
-        return source(bytes);
-    }
+    static source memory(std::string_view bytes) { return source(bytes); }
     /** A function that stores the next bytes and returns their number, 0 at the end. */
-    static source function(reader read)
-    {
-        return source(std::string(), std::move(read));
-    }
+    static source function(reader read) { return source(std::string(), std::move(read)); }
     /** A stream, which must outlive the source. */
     static source stream(std::istream &stream)
     {
@@ -243,16 +185,10 @@ class source {
     }
     source(const source &) = delete;
     source &operator=(const source &) = delete;
-    operator const bo_source *() const noexcept
-    {
-        return &source_;
-    }
-    std::exception_ptr failure() const noexcept
-    {
-        return failure_;
-    }
+    operator const bo_source *() const noexcept { return &source_; }
+    std::exception_ptr failure() const noexcept { return failure_; }
 
-  private:
+private:
     source(std::string path, reader read) : path_(std::move(path)), read_(std::move(read))
     {
         source_.path = read_ ? nullptr : path_.c_str();
@@ -278,23 +214,17 @@ class source {
 
 /** Where a function writes bytes. Converts to the `const bo_sink *` that functions take. */
 class sink {
-  public:
+public:
     using writer = std::function<void(std::string_view bytes)>;
     /** A file, or a directory where the function takes one. */
-    static sink file(std::string path)
-    {
-        return sink(std::move(path), nullptr);
-    }
+    static sink file(std::string path) { return sink(std::move(path), nullptr); }
     /** A string, to which the bytes are appended. It must outlive the sink. */
     static sink memory(std::string &to)
     {
         return function([&to](std::string_view bytes) { to.append(bytes); });
     }
     /** A function that receives the next bytes. */
-    static sink function(writer write)
-    {
-        return sink(std::string(), std::move(write));
-    }
+    static sink function(writer write) { return sink(std::string(), std::move(write)); }
     /** A stream, which must outlive the sink. */
     static sink stream(std::ostream &stream)
     {
@@ -305,16 +235,10 @@ class sink {
     }
     sink(const sink &) = delete;
     sink &operator=(const sink &) = delete;
-    operator const bo_sink *() const noexcept
-    {
-        return &sink_;
-    }
-    std::exception_ptr failure() const noexcept
-    {
-        return failure_;
-    }
+    operator const bo_sink *() const noexcept { return &sink_; }
+    std::exception_ptr failure() const noexcept { return failure_; }
 
-  private:
+private:
     sink(std::string path, writer write) : path_(std::move(path)), write_(std::move(write))
     {
         sink_.path = write_ ? nullptr : path_.c_str();
@@ -338,7 +262,7 @@ class sink {
 
 /** A context, and the callbacks of the caller. */
 class context {
-  public:
+public:
     using log_function = std::function<void(bo_log_level level, std::string_view message)>;
     using progress_function = std::function<bool(std::string_view what, double done, double total)>;
 
@@ -356,10 +280,7 @@ class context {
     }
     context(const context &) = delete; /* features, weights and graphs refer to it */
     context &operator=(const context &) = delete;
-    operator bo_context *() const noexcept
-    {
-        return context_;
-    }
+    operator bo_context *() const noexcept { return context_; }
 
     /** Throws for a status: the exception of a callback, if any, otherwise an error with the message of the context. */
     void check(bo_status status) const
@@ -389,7 +310,7 @@ class context {
         return made;
     }
 
-  private:
+private:
     struct callbacks {
         log_function log;
         progress_function progress;
@@ -417,9 +338,7 @@ class context {
     {
         if (to.failure()) std::rethrow_exception(to.failure());
     }
-    template <class T> static void rethrow(const T &) noexcept
-    {
-    }
+    template <class T> static void rethrow(const T &) noexcept {}
 
     std::unique_ptr<callbacks> callbacks_;
     owner<bo_context> context_;
@@ -429,7 +348,7 @@ class context {
 
 /** A feature map. The context must outlive it. */
 class features : public owner<bo_features> {
-  public:
+public:
     features(const context &in, const bo_features_desc &desc)
         : owner(in.create<bo_features>(bo_features_create, &desc)), context_(&in)
     {
@@ -438,14 +357,8 @@ class features : public owner<bo_features> {
         : owner(in.create<bo_features>(bo_features_load, from)), context_(&in)
     {
     }
-    const bo_features_desc &describe() const noexcept
-    {
-        return *bo_features_describe(*this);
-    }
-    void save(const sink &to) const
-    {
-        context_->call(bo_features_save, *this, to);
-    }
+    const bo_features_desc &describe() const noexcept { return *bo_features_describe(*this); }
+    void save(const sink &to) const { context_->call(bo_features_save, *this, to); }
     /** Computes the features of rows of `dim` numbers each. */
     std::vector<float> operator()(span<const float> x) const
     {
@@ -459,7 +372,7 @@ class features : public owner<bo_features> {
         return z;
     }
 
-  private:
+private:
     const context *context_;
 };
 
@@ -467,24 +380,13 @@ class features : public owner<bo_features> {
 
 /** A set of weights. The context must outlive it. */
 class weights : public owner<bo_weights> {
-  public:
-    explicit weights(const context &in) : owner(in.create<bo_weights>(bo_weights_create)), context_(&in)
-    {
-    }
-    const bo_weights_facts &describe() const noexcept
-    {
-        return *bo_weights_describe(*this);
-    }
-    std::vector<float> values(const char *name) const
-    {
-        return read(name, false);
-    }
-    std::vector<float> gradient(const char *name) const
-    {
-        return read(name, true);
-    }
+public:
+    explicit weights(const context &in) : owner(in.create<bo_weights>(bo_weights_create)), context_(&in) {}
+    const bo_weights_facts &describe() const noexcept { return *bo_weights_describe(*this); }
+    std::vector<float> values(const char *name) const { return read(name, false); }
+    std::vector<float> gradient(const char *name) const { return read(name, true); }
 
-  private:
+private:
     std::vector<float> read(const char *name, bool gradient) const
     {
         const bo_weight *weight = bo_weights_find(*this, name);
@@ -499,30 +401,13 @@ class weights : public owner<bo_weights> {
 /** A graph. It is recorded with the functions of graph.h and layers.h, which take it as a pointer. The context and the
  * weights must outlive it. */
 class graph : public owner<bo_graph> {
-  public:
-    graph(const context &in, const weights &of) : owner(in.create<bo_graph>(bo_graph_create, of)), context_(&in)
-    {
-    }
-    void compile(const bo_graph_compile_desc &desc = {}) const
-    {
-        context_->call(bo_graph_compile, *this, &desc);
-    }
-    void allocate() const
-    {
-        context_->call(bo_graph_allocate, *this);
-    }
-    void run(const bo_graph_pass &pass = {}) const
-    {
-        context_->call(bo_graph_run, *this, &pass);
-    }
-    void write(bo_value value, span<const float> numbers) const
-    {
-        write(value, numbers.data(), numbers.size());
-    }
-    void write(bo_value value, span<const std::int32_t> numbers) const
-    {
-        write(value, numbers.data(), numbers.size());
-    }
+public:
+    graph(const context &in, const weights &of) : owner(in.create<bo_graph>(bo_graph_create, of)), context_(&in) {}
+    void compile(const bo_graph_compile_desc &desc = {}) const { context_->call(bo_graph_compile, *this, &desc); }
+    void allocate() const { context_->call(bo_graph_allocate, *this); }
+    void run(const bo_graph_pass &pass = {}) const { context_->call(bo_graph_run, *this, &pass); }
+    void write(bo_value value, span<const float> numbers) const { write(value, numbers.data(), numbers.size()); }
+    void write(bo_value value, span<const std::int32_t> numbers) const { write(value, numbers.data(), numbers.size()); }
     std::vector<float> read(bo_value value) const
     {
         std::vector<float> numbers(bo_graph_rows(*this, value) * bo_graph_columns(*this, value));
@@ -530,7 +415,7 @@ class graph : public owner<bo_graph> {
         return numbers;
     }
 
-  private:
+private:
     void write(bo_value value, const void *numbers, std::size_t count) const
     {
         if (count != bo_graph_rows(*this, value) * bo_graph_columns(*this, value))

@@ -43,7 +43,7 @@ wrong 'block 0 of "blocks": "attention" should be the name of a preset, found "s
 wrong 'reads descriptions of format' '{"bochner_format": 99, "blocks": [{"heads": 2}]}'
 wrong 'is for the task translate, found language' '{"blocks": [{"heads": 2}], "encoder_blocks": [{"heads": 2}]}'
 wrong 'it mixes rows by batch-norm' '{"blocks": [{"heads": 2, "layers": [{"type": "batchnorm"}]}]}'
-wrong 'conv does not take rows' '{"blocks": [{"heads": 2, "layers": [{"type": "conv", "channels": 8, "kernel": 3}]}]}'
+wrong 'conv does not accept rows' '{"blocks": [{"heads": 2, "layers": [{"type": "conv", "channels": 8, "kernel": 3}]}]}'
 wrong 'its output is 7, expected the 128 numbers' '{"blocks": [{"heads": 2, "layers": [{"type": "linear", "width": 7}]}]}'
 fails 1 'describes a text model, a list of blocks; expected "layers" (train --blocks)' \
     "$BOCHNER" train --model "$BOCHNER_SOURCE/examples/blocks/hybrid.json" --data text.txt --out no --steps 1

@@ -80,7 +80,7 @@ static void test_standard_error(void **state)
     (void)state;
     enum { SAMPLES = 400, FEW = 100 };
     bo_context *context = test_context(1);
-    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.scores", 0));
+    bo_rng rng = bo_rng_make(1, bo_rng_stream("test.figures", 0));
     double sum = 0, squares = 0, errors = 0;
     for (int s = 0; s < SAMPLES; s++) {
         double y[FEW] = {0}, mean[FEW];
@@ -210,7 +210,7 @@ static void test_pairs(void **state)
     static size_t y[ROWS];
     static double p[ROWS * MAX_CLASSES];
     for (size_t classes = 2; classes <= MAX_CLASSES; classes++) {
-        bo_rng rng = bo_rng_make(1, bo_rng_stream("test.scores", classes));
+        bo_rng rng = bo_rng_make(1, bo_rng_stream("test.figures", classes));
         bo_metrics *exact = create(context, (bo_metrics_desc){.classes = classes, .points = ROWS}),
                    *binned = create(context, (bo_metrics_desc){.classes = classes, .points = 100});
         for (size_t i = 0; i < ROWS; i++) {
@@ -256,7 +256,7 @@ static void test_blocks(void **state)
     bo_context *context = test_context(1);
     static double y[ROWS], p[ROWS * 2];
     static int predicted[ROWS];
-    bo_rng rng = bo_rng_make(3, bo_rng_stream("test.scores", 9));
+    bo_rng rng = bo_rng_make(3, bo_rng_stream("test.figures", 9));
     for (size_t i = 0; i < ROWS; i++) {
         y[i] = bo_rng_uniform(&rng) < 0.3;
         p[2 * i + 1] = i % 97 ? 0.7 * bo_rng_uniform(&rng) + 0.3 * y[i] : (double)NAN;

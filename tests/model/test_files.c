@@ -474,7 +474,7 @@ static void test_other_formats(void **state)
             !strstr(message, cases[i].name) || strstr(message, "header of"))
             fail_msg("%s: %s", cases[i].name, message);
     }
-    assert_fails(directory->context, BO_IO, "no config.json; it holds a GGUF model, model.gguf",
+    assert_fails(directory->context, BO_IO, "no config.json; it contains a GGUF model, model.gguf",
                  bo_model_load(directory->context, &(bo_source){.path = directory->path}, NULL, &read));
     unlink(test_path(directory, "model.gguf"));
     assert_fails(directory->context, BO_IO, "not a model directory: it has no config.json; bo_model_save()",

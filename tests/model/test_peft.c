@@ -331,7 +331,7 @@ static void refusals(void **state)
             fail_msg("%s: %s", cases[i].members, status ? bo_context_error(context) : "loaded");
         assert_null(none);
     }
-    /* tensors that fit no layer */
+    /* tensors that match no layer */
     const float zeros[3 * 16] = {0};
     const bo_file_tensor other[] = {
         {"base_model.model.transformer.h.0.attn.c_attn.lora_magnitude_vector", BO_F32, 1, {48}, zeros, 192},
@@ -348,7 +348,7 @@ static void refusals(void **state)
              "\"target_modules\": [\"c_attn\"]}",
              p.base);
     write_text(p.config, text);
-    assert_fails(context, BO_FORMAT, "tensors that fit no layer of the base (4): base_model.model.transformer.h.0.attn",
+    assert_fails(context, BO_FORMAT, "tensors that match no layer of the base (4): base_model.model.transformer.h.0.attn",
                  bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     assert_ok(context, bo_tensors_write(context, p.tensors, NULL, 0, NULL, 0));
     assert_fails(context, BO_FORMAT, "found none",

@@ -385,7 +385,7 @@ static void test_other_weights(void **state)
                  bo_session_load(context, session, &(bo_source){.path = path}));
     assert_fails(context, BO_INVALID, "--weights float32",
                  bo_session_load(context, session, &(bo_source){.path = path}));
-    assert_fails(context, BO_INVALID, "here they are int8",
+    assert_fails(context, BO_INVALID, "weights of this model are stored as int8",
                  bo_session_load(context, session, &(bo_source){.path = path}));
     bo_session_destroy(session);
     bo_model_destroy(model);

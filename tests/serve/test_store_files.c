@@ -172,7 +172,7 @@ static void test_secret(void **state)
     write_text(s, "secret", "short");
     bo_store_desc desc = plenty;
     desc.directory = s->directory;
-    assert_fails(s->context, BO_FORMAT, "expected 16 bytes of a server, found 5; choose another directory",
+    assert_fails(s->context, BO_FORMAT, "expected a key of 16 bytes, found 5 bytes; choose another directory",
                  bo_store_create(s->context, &desc, &s->store));
     assert_null(s->store);
     write_text(s, "secret", ""); /* of a process that was killed before it wrote the bytes */
