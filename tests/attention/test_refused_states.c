@@ -186,7 +186,8 @@ static void matrices_of_other_kinds_are_refused(void **state)
     assert_fails(context, BO_NUMERIC, "NaN or infinity",
                  bo_attention_state_set(context, delta.attention, of_delta, 0, s, NULL, 0));
     s[9] = 0, z[1] = INFINITY;
-    assert_fails(context, BO_NUMERIC, "NaN or infinity", bo_attention_state_set(context, ridge.attention, of_ridge, 0, s, z, 0));
+    assert_fails(context, BO_NUMERIC, "NaN or infinity",
+                 bo_attention_state_set(context, ridge.attention, of_ridge, 0, s, z, 0));
     trial_drop(&delta);
     trial_drop(&ridge);
     trial_drop(&power);
@@ -251,7 +252,8 @@ static void bytes_that_are_no_state_are_refused(void **unused)
     assert_fails(context, BO_INVALID, "log_scale",
                  bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, NAN));
     s[5] = NAN;
-    assert_fails(context, BO_NUMERIC, "NaN or infinity", bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, 0));
+    assert_fails(context, BO_NUMERIC, "NaN or infinity",
+                 bo_attention_state_set(context, t.attention, t.initial[0], 0, s, z, 0));
     trial_drop(&t);
     t = make_trial(context, (bo_attention_desc)EXACT_(GOOD, .causal = true), 0);
     assert_fails(context, BO_INVALID, "softmax",

@@ -348,7 +348,8 @@ static void refusals(void **state)
              "\"target_modules\": [\"c_attn\"]}",
              p.base);
     write_text(p.config, text);
-    assert_fails(context, BO_FORMAT, "tensors that match no layer of the base (4): base_model.model.transformer.h.0.attn",
+    assert_fails(context, BO_FORMAT,
+                 "tensors that match no layer of the base (4): base_model.model.transformer.h.0.attn",
                  bo_model_load(context, &(bo_source){.path = p.adapter}, NULL, &none));
     assert_ok(context, bo_tensors_write(context, p.tensors, NULL, 0, NULL, 0));
     assert_fails(context, BO_FORMAT, "found none",
