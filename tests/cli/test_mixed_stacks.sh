@@ -101,7 +101,7 @@ grep -q "attention to this many keys" err || complain "no warning of extrapolati
 
 # ---- linearization ---------------------------------------------------------------------------------------------------------
 makes widths '{"heads": 4}, {"heads": 2}'
-fails 1 "the width of a head, but that of the replaced layers is 4 to 8" \
+fails 1 "the head width, but the head widths of the replaced layers are 4 to 8" \
     "$BOCHNER" linearize widths --attention dark --window 4 --data text.txt --out no
 fails 1 "at most 8, found 10" "$BOCHNER" linearize widths --attention hedgehog --features 10 --data text.txt --out no
 finish
