@@ -1,4 +1,5 @@
-/** @file Explanations of kernel machines: which columns matter, how predictions depend on them, and why a row has its
+/** @file
+ * Explanations of kernel machines: which columns matter, how predictions depend on them, and why a row has its
  * prediction. Experimental.
  *
  *     // the third column consists of 4 inputs

@@ -1,4 +1,5 @@
-/** @file Inspection of language models with attention: what every head computes, and how well it can be replaced.
+/** @file
+ * Inspection of language models with attention: what every head computes, and how well it can be replaced.
  * Experimental.
  *
  *     bo_inspection *report;

@@ -1,4 +1,5 @@
-/** @file Enumerations of the parts of a model besides attention (MLPs, mixers, norms, positions, parametrizations,
+/** @file
+ * Enumerations of the parts of a model besides attention (MLPs, mixers, norms, positions, parametrizations,
  * storage), and of the element types and operations that graphs, layers and device kernels share.
  *
  * Numbers such as 2105.01601 are papers on arXiv. docs/reference/layers.md describes the layers.

@@ -1,4 +1,5 @@
-/** @file The operations that a graph can record, and their attributes, as plain data. graph.h has the functions
+/** @file
+ * The operations that a graph can record, and their attributes, as plain data. graph.h has the functions
  * that record and run them. Advanced tier.
  *
  * An operation takes tensors and produces tensors. A tensor has `rows` rows of `columns` elements, contiguous. The
