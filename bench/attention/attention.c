@@ -94,7 +94,7 @@ static const cli_option rows[] = {
     TEXT("lengths", "LIST", attention_options, lengths_text, "sequence lengths in tokens",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
     TEXT("features", "LIST", attention_options, features_text, "numbers of features", .initial = "128,256"),
-    COUNT("tokens", "N", attention_options, tokens, "tokens of the longest sequence in the part flat", .low = 64,
+    COUNT("tokens", "N", attention_options, tokens, "tokens of the longest sequence in the flat part", .low = 64,
           .high = 1 << 28, .initial = "1048576"),
     COUNT("sequences", "N", attention_options, sequences, "number of sequences decoded together", .low = 1,
           .high = 1 << 20, .initial = "256"),
