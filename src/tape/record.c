@@ -421,7 +421,7 @@ void bo_graph_segment(bo_graph *graph, bool begin)
     if (begin && graph->segment)
         REFUSE("segments cannot be nested");
     else if (!begin && !graph->segment)
-        REFUSE("a segment ends that was not started");
+        REFUSE("a segment is ended that was not started");
     else
         graph->segment = begin ? ++graph->segments : 0; /* segments are numbered from 1 */
 }

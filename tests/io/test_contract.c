@@ -206,7 +206,7 @@ static void reserved_words_must_be_zero(void **state)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {NULL, NULL};
         char message[80];
-        snprintf(message, sizeof message, "%s: its reserved words are not zero", calls[i].name);
+        snprintf(message, sizeof message, "%s: its reserved members are not zero", calls[i].name);
         assert_fails(f->context, BO_INVALID, message, calls[i].call(f->context, out));
         assert_null(out[0]);
     }

@@ -318,7 +318,7 @@ static void mistakes_are_sentences(void **state)
         {"layer 0 mlp: custom layer 'mine' returns 0 x 0", {.name = "mine", .record = nothing}},
         {"layer 0 mlp: layer number 0 is odd", {.name = "mine", .record = refuses}},
         {"custom layer 'mine' records recurrent, which mixes rows", {.name = "mine", .record = recurrent}},
-        {"reserved words", {.name = "mine", .record = rebuilt, .reserved = {1}}},
+        {"reserved members", {.name = "mine", .record = rebuilt, .reserved = {1}}},
     };
     bo_context *context = test_context(1);
     bo_model *model;

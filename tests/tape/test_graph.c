@@ -324,7 +324,7 @@ static void wrong_graphs_are_refused(void **state)
     refused_as(BO_UNSUPPORTED, "layer 3 attention: operation attention is not supported on toy", wrong_operation);
     refused("layer 3 attention: segments cannot be nested", nested);
     refused("segment 1 has no end", not_ended);
-    refused("layer 3 attention: a segment ends that was not started", not_begun);
+    refused("layer 3 attention: a segment is ended that was not started", not_begun);
     refused("layer 3 attention: value 50 is to be kept", kept_nothing);
     refused("the loss is 4 x 3: expected a 1 x 1", not_a_number);
     refused("the loss is value 1000, but the graph has values 1 to", loss_of_another_graph);
