@@ -30,7 +30,7 @@
  * that it would have set are NULL, and nothing is leaked. The library never exits, aborts or prints. Every function
  * that returns a status can return these, which its comment does not repeat:
  *
- *     BO_INVALID    an argument or a field of a descriptor is out of range, or a reserved word is not zero
+ *     BO_INVALID    an argument or a field of a descriptor is out of range, or a reserved member is not zero
  *     BO_MEMORY     an allocation failed
  *     BO_CANCELED   the progress callback of the context returned false
  *
@@ -45,8 +45,8 @@
  *
  * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
  * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions
- * turn reserved words into fields. A function that returns a status refuses other values with BO_INVALID. Structs that
- * a function fills in (`out`) need no initialization. Structs that the library allocates may grow at their end.
+ * turn reserved members into fields. A function that returns a status refuses other values with BO_INVALID. Structs
+ * that a function fills in (`out`) need no initialization. Structs that the library allocates may grow at their end.
  * Enumerations may get new values.
  *
  * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that a sink

@@ -208,7 +208,7 @@ BO_API bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weig
  * @param[out] values    rows x columns floats, or NULL
  * @param[out] gradient  rows x columns floats, or NULL
  * @return BO_OK; BO_INVALID if there is no such weight, if it has no memory, or if its gradient is requested and it has
- * none
+ *     none
  */
 BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *values,
                                 float *gradient);

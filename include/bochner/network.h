@@ -188,9 +188,9 @@ typedef struct bo_examples_arrays {
  *
  * @param context   the context
  * @param arrays    the arrays, which are not copied and must outlive the examples
- * @param[out] out  the examples; release them with bo_examples_destroy() @return BO_OK; BO_INVALID if a number is NaN
- * or infinite, if a class or an edge is out of range, or if no rows remain for
- *     training
+ * @param[out] out  the examples; release them with bo_examples_destroy()
+ * @return BO_OK; BO_INVALID if a number is NaN or infinite, if a class or an edge is out of range, or if no rows remain
+ *     for training
  */
 BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out);
 
