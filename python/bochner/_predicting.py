@@ -330,7 +330,7 @@ class Predictor:
     def predict_proba(self, x: Any, *, edges: Any = None, undirected: bool = False, self_loops: bool = False) -> Array:
         """Predict probabilities of classes, (rows, classes), in the order of :attr:`classes`.
 
-        Arguments are those of :meth:`predict`.
+        Takes the same arguments as :meth:`predict`.
         """
         if self.classes is None:
             raise UnsupportedError(f"predict_proba: the model of the task {self.task} has no classes")

@@ -616,7 +616,7 @@ class Model(Predictor):
         repetition_penalty : float, optional
             Penalty on the latest 64 tokens (default: 1, none).
         seed : int
-            Seed of the choices. The tokens are those of `bochner generate` with the same options.
+            Seed of the choices. `bochner generate` with the same options chooses the same tokens.
         stop : str or list of str
             Texts before which generation ends.
         ignore_end : bool
@@ -639,7 +639,7 @@ class Model(Predictor):
 
     @checks_names(GenerationSettings)
     def generate_text(self, prompt: Any = None, **options: Unpack[GenerationSettings]) -> str:
-        """Continue a text and return the continuation. Options are those of :meth:`generate`."""
+        """Continue a text and return the continuation. Takes the options of :meth:`generate`."""
         return self.generate(prompt, **options).text()
 
     @checks_names(GenerationSettings)
