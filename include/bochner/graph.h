@@ -67,21 +67,21 @@ typedef enum bo_weight_role {
 } bo_weight_role;
 
 /** The distribution or pattern of the initial values of a weight, with parameters `a` and `b`. */
-typedef enum bo_weight_law {
-    BO_WEIGHT_LAW_AUTO = 0,     /**< the default of the layer that declares the weight; zeros if there is no layer */
-    BO_WEIGHT_LAW_ONE = 1,      /**< ones */
-    BO_WEIGHT_LAW_NORMAL = 2,   /**< normal with mean a and standard deviation b */
-    BO_WEIGHT_LAW_SPREAD = 3,   /**< evenly spaced from a in the first column to b in the last (of the last extent) */
-    BO_WEIGHT_LAW_IDENTITY = 4, /**< blocks of `a` rows of the identity; block i is moved down by b i rows */
-    BO_WEIGHT_LAW_DELAYS = 5,   /**< a single 1 per row; in row i it is i mod a columns before the last column */
-    BO_WEIGHT_LAW_ZERO = 6      /**< zeros */
-} bo_weight_law;
+typedef enum bo_weight_init_kind {
+    BO_WEIGHT_INIT_KIND_AUTO = 0,     /**< the default of the declaring layer; zeros without a layer */
+    BO_WEIGHT_INIT_KIND_ONE = 1,      /**< ones */
+    BO_WEIGHT_INIT_KIND_NORMAL = 2,   /**< normal with mean a and standard deviation b */
+    BO_WEIGHT_INIT_KIND_SPREAD = 3,   /**< evenly spaced from a to b along the last extent */
+    BO_WEIGHT_INIT_KIND_IDENTITY = 4, /**< blocks of `a` rows of the identity; block i is moved down by b i rows */
+    BO_WEIGHT_INIT_KIND_DELAYS = 5,   /**< a single 1 per row; in row i it is i mod a columns before the last column */
+    BO_WEIGHT_INIT_KIND_ZERO = 6      /**< zeros */
+} bo_weight_init_kind;
 
 /** The initial values of a weight, set by bo_weights_init(). */
 typedef struct bo_weight_init {
-    bo_weight_law law; /**< the distribution or pattern */
-    double a;          /**< first parameter of the law */
-    double b;          /**< second parameter of the law */
+    bo_weight_init_kind kind; /**< the distribution or pattern */
+    double a;                 /**< first parameter of the kind */
+    double b;                 /**< second parameter of the kind */
 } bo_weight_init;
 
 /** Describes a weight. Zero means the default in every field except name, rank and shape. */

@@ -135,10 +135,10 @@ static bo_status resolve(bo_context *context, const bo_weight_desc *desc, bo_wei
     if (__builtin_mul_overflow(out->rows, out->columns, &given) || given != numbers)
         return bo_fail(context, BO_INVALID, "weight %s: %zu x %zu, but its shape has %zu numbers", desc->name,
                        out->rows, out->columns, numbers);
-    if ((unsigned)desc->role > BO_WEIGHT_ROLE_VECTOR || (unsigned)desc->init.law > BO_WEIGHT_LAW_ZERO)
+    if ((unsigned)desc->role > BO_WEIGHT_ROLE_VECTOR || (unsigned)desc->init.kind > BO_WEIGHT_INIT_KIND_ZERO)
         return bo_fail(context, BO_INVALID, "weight %s: unknown role %d or initialization %d", desc->name,
-                       (int)desc->role, (int)desc->init.law);
-    if ((desc->init.law == BO_WEIGHT_LAW_IDENTITY || desc->init.law == BO_WEIGHT_LAW_DELAYS) &&
+                       (int)desc->role, (int)desc->init.kind);
+    if ((desc->init.kind == BO_WEIGHT_INIT_KIND_IDENTITY || desc->init.kind == BO_WEIGHT_INIT_KIND_DELAYS) &&
         !(desc->init.a >= 1 && desc->init.a <= (double)numbers))
         return bo_fail(context, BO_INVALID, "weight %s: blocks of %g rows of the identity, expected at least 1",
                        desc->name, desc->init.a);

@@ -20,9 +20,10 @@ static fixture begin(int threads)
     assert_ok(f.context, bo_weights_create(f.context, &f.weights));
     assert_ok(f.context, bo_graph_create(f.context, f.weights, &f.graph));
     f.x = bo_graph_input(f.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
-    f.w = bo_graph_weight(
-        f.graph, &(bo_weight_desc){
-                     .name = "w", .rank = 2, .shape = (size_t[]){ROWS, COLUMNS}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}});
+    f.w = bo_graph_weight(f.graph, &(bo_weight_desc){.name = "w",
+                                                     .rank = 2,
+                                                     .shape = (size_t[]){ROWS, COLUMNS},
+                                                     .init = {BO_WEIGHT_INIT_KIND_NORMAL, 0, 1}});
     return f;
 }
 

@@ -32,7 +32,7 @@ static bo_value weight(fixture *f, const char *name)
     return bo_graph_weight(f->graph, &(bo_weight_desc){.name = name,
                                                        .rank = 2,
                                                        .shape = (size_t[]){ROWS, COLUMNS},
-                                                       .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.5}});
+                                                       .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 0.5}});
 }
 
 static bo_value one(fixture *f, int op, bo_value a, bo_value b)

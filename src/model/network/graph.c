@@ -81,8 +81,10 @@ static void record_inputs(bo_recorder *r)
     const bo_examples *data = r->desc->data;
     bo_network_inputs *out = &r->out->network;
     const size_t rows = r->examples * bo_shape_places(shape);
-    const bo_weight_desc drawn = {
-        .name = "input", .rank = 2, .shape = (size_t[]){rows, shape->channels}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}};
+    const bo_weight_desc drawn = {.name = "input",
+                                  .rank = 2,
+                                  .shape = (size_t[]){rows, shape->channels},
+                                  .init = {BO_WEIGHT_INIT_KIND_NORMAL, 0, 1}};
     out->drawn = r->desc->drawn;
     out->x = out->drawn ? bo_graph_weight(r->graph, &drawn)
                         : bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, rows, shape->channels);
