@@ -137,15 +137,15 @@ bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_
 /* Sets the address of a piece after memory has been allocated. */
 static bo_status find_address(bo_context *context, bo_graph *graph, bo_arena_piece *piece)
 {
-    if (piece->home == BO_HOME_ARENA) {
+    if (piece->placement == BO_PLACEMENT_ARENA) {
         piece->address = graph->arena + piece->offset;
         return BO_OK;
     }
     const bo_weight *weight = bo_weights_at(graph->weights, piece->weight);
-    piece->address = piece->home == BO_HOME_WEIGHT ? weight->data : weight->gradient;
+    piece->address = piece->placement == BO_PLACEMENT_WEIGHT ? weight->data : weight->gradient;
     if (piece->address) return BO_OK;
     return bo_fail(context, BO_INVALID, "weight %s has no memory for its %s: call bo_weights_allocate first",
-                   weight->name, piece->home == BO_HOME_WEIGHT ? "values" : "gradient");
+                   weight->name, piece->placement == BO_PLACEMENT_WEIGHT ? "values" : "gradient");
 }
 
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)

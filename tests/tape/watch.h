@@ -28,7 +28,7 @@ static void poison(const bo_graph *graph, size_t step)
     bool *alive = calloc(floats ? floats : 1, 1);
     for (uint32_t b = 1; b < graph->pieces.count; b++) {
         const bo_arena_piece *piece = bo_arena_piece_at(graph, b);
-        if (piece->home != BO_HOME_ARENA || piece->first > step || piece->last < step) continue;
+        if (piece->placement != BO_PLACEMENT_ARENA || piece->first > step || piece->last < step) continue;
         bool born = piece->first == step && !(piece->first == 0 && piece->last == BO_NEVER);
         if (!born) memset(alive + piece->offset / sizeof(float), true, piece->bytes / sizeof(float));
     }
