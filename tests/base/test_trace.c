@@ -18,7 +18,7 @@ static bo_context *traced(const char *path, int threads)
     return context;
 }
 
-static void nothing(void **state)
+static void no_trace_by_default(void **state)
 {
     (void)state;
     unsetenv("BOCHNER_TRACE");
@@ -434,11 +434,21 @@ static void starved(void **state)
 int main(void)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(nothing),      cmocka_unit_test(spans),     cmocka_unit_test(times),
-        cmocka_unit_test(names),        cmocka_unit_test(too_deep),  cmocka_unit_test(tasks),
-        cmocka_unit_test(every_worker), cmocka_unit_test(branches),  cmocka_unit_test(several_contexts),
-        cmocka_unit_test(not_writable), cmocka_unit_test(crash),     cmocka_unit_test(pipes),
-        cmocka_unit_test(limit),        cmocka_unit_test(full_disk), cmocka_unit_test(starved),
+        cmocka_unit_test(no_trace_by_default),
+        cmocka_unit_test(spans),
+        cmocka_unit_test(times),
+        cmocka_unit_test(names),
+        cmocka_unit_test(too_deep),
+        cmocka_unit_test(tasks),
+        cmocka_unit_test(every_worker),
+        cmocka_unit_test(branches),
+        cmocka_unit_test(several_contexts),
+        cmocka_unit_test(not_writable),
+        cmocka_unit_test(crash),
+        cmocka_unit_test(pipes),
+        cmocka_unit_test(limit),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(starved),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -268,7 +268,7 @@ static void defaults_are_filled_in(void **state)
     bo_context_destroy(context);
 }
 
-static void names_come_back(void **state)
+static void names_are_parsed_back(void **state)
 {
     (void)state;
     bo_kernel kernel;
@@ -331,12 +331,9 @@ static void long_draws_can_be_canceled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_descriptors_are_refused),
-        cmocka_unit_test(wrong_calls_are_refused),
-        cmocka_unit_test(unusual_settings_are_reported),
-        cmocka_unit_test(defaults_are_filled_in),
-        cmocka_unit_test(names_come_back),
-        cmocka_unit_test(long_draws_can_be_canceled),
+        cmocka_unit_test(wrong_descriptors_are_refused), cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(unusual_settings_are_reported), cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(names_are_parsed_back),         cmocka_unit_test(long_draws_can_be_canceled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

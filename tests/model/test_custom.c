@@ -168,7 +168,7 @@ static void check_scores(bo_context *context, const bo_model *model)
 }
 
 /* Models of every task accept a custom layer, in their encoders too. */
-static void every_task_takes_it(void **state)
+static void every_task_supports_custom_layers(void **state)
 {
     (void)state;
     const bo_custom_layer layer = {.name = "waves", .record = waves};
@@ -341,7 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rebuilt_mlp_has_the_bits_of_the_built_in_one),
         cmocka_unit_test(a_new_layer_lives_like_any_other),
-        cmocka_unit_test(every_task_takes_it),
+        cmocka_unit_test(every_task_supports_custom_layers),
         cmocka_unit_test(files_name_the_layer),
         cmocka_unit_test(mistakes_are_sentences),
     };

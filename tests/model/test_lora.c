@@ -252,7 +252,7 @@ static void replace(const char *directory, const char *name, const char *text)
     fclose(file);
 }
 
-static void refuses_what_does_not_fit(void **state)
+static void refuses_mismatched_arguments(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context;
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gradients_of_a_and_b, test_setup, directories_teardown),
         cmocka_unit_test_setup_teardown(merged_and_back, test_setup, directories_teardown),
         cmocka_unit_test_setup_teardown(files_keep_everything, test_setup, directories_teardown),
-        cmocka_unit_test_setup_teardown(refuses_what_does_not_fit, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(refuses_mismatched_arguments, test_setup, directories_teardown),
         cmocka_unit_test_setup_teardown(starved, test_setup, directories_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

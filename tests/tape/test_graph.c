@@ -109,7 +109,7 @@ static void fan_out_adds_up(void **state)
 }
 
 /* Operations that lead to no trained weight, or that the loss does not depend on, have no backward pass. */
-static void only_what_is_needed_runs(void **state)
+static void only_required_operations_have_backward(void **state)
 {
     (void)state;
     fixture f = begin();
@@ -477,7 +477,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_weight_is_one_value),
         cmocka_unit_test(fan_out_adds_up),
-        cmocka_unit_test(only_what_is_needed_runs),
+        cmocka_unit_test(only_required_operations_have_backward),
         cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
         cmocka_unit_test(plans_follow_one_another),
         cmocka_unit_test(wrong_graphs_are_refused),

@@ -39,7 +39,7 @@ static bo_weights *declare_some(bo_context *context)
     return weights;
 }
 
-static void they_lie_in_one_piece(void **state)
+static void weights_are_contiguous(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -154,7 +154,7 @@ static void laws_follow_their_definitions(void **state)
 
 /* Gradients take memory for the trained weights only, and the gradient of a weight does not move when others are added.
  */
-static void gradients_follow_what_is_trained(void **state)
+static void only_trained_weights_have_gradients(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -294,8 +294,8 @@ static void any_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_lie_in_one_piece),
-        cmocka_unit_test(gradients_follow_what_is_trained),
+        cmocka_unit_test(weights_are_contiguous),
+        cmocka_unit_test(only_trained_weights_have_gradients),
         cmocka_unit_test(every_name_is_found),
         cmocka_unit_test(laws_follow_their_definitions),
         cmocka_unit_test(numbers_depend_on_seed_name_and_place),

@@ -61,7 +61,7 @@ static sequence_rows sequence_rows_of(const bo_ssm_view *view, size_t sequence)
     return s;
 }
 
-static void wind(const job *j, size_t group, sequence_rows s, const void *tensor, size_t part, float *z)
+static void pack_rows(const job *j, size_t group, sequence_rows s, const void *tensor, size_t part, float *z)
 {
     const bo_ssm_view *view = j->view;
     const float *rows = (const float *)tensor + s.first * view->channels + group * BO_CHANNELS;
@@ -76,7 +76,8 @@ static void wind(const job *j, size_t group, sequence_rows s, const void *tensor
     }
 }
 
-static void unwind(const job *j, size_t group, sequence_rows s, const float *z, size_t part, bool add, void *tensor)
+static void unpack_rows(const job *j, size_t group, sequence_rows s, const float *z, size_t part, bool add,
+                        void *tensor)
 {
     const bo_ssm_view *view = j->view;
     float *rows = (float *)tensor + s.first * view->channels + group * BO_CHANNELS;
@@ -89,14 +90,14 @@ static void unwind(const job *j, size_t group, sequence_rows s, const float *z, 
 /* Transforms a pair of sequences. */
 static void transform_pair(const job *j, size_t group, const sequence_rows pair[2], const void *tensor, float *z)
 {
-    for (size_t part = 0; part < 2; part++) wind(j, group, pair[part], tensor, part, z);
+    for (size_t part = 0; part < 2; part++) pack_rows(j, group, pair[part], tensor, part, z);
     j->view->kernels->fourier(j->length, j->roots, z);
 }
 
 static void transform_back(const job *j, size_t group, const sequence_rows pair[2], float *z, bool add, void *tensor)
 {
     j->view->kernels->fourier_back(j->length, j->roots, z);
-    for (size_t part = 0; part < 2; part++) unwind(j, group, pair[part], z, part, add, tensor);
+    for (size_t part = 0; part < 2; part++) unpack_rows(j, group, pair[part], z, part, add, tensor);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
