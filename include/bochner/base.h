@@ -16,13 +16,12 @@
  *     create, destroy   an object in memory, made from a descriptor (made from data: fit, train)
  *     open, close       something that is read piece by piece
  *     load, save        a whole object from a source and to a sink: a file, a directory, memory, a callback
- *     describe          the descriptor that an object was made from, with the defaults filled in, or facts about it
- *     estimate          the cost of an operation in memory, floating-point operations or time, before it is run
- *     report            facts about an object
- *     measure           the difference between a result and the exact one
- *     name, parse       an enumerator as text, and back
+ *     describe          the descriptor that an object was made from, with the defaults filled in, or information about
+ * it estimate          the cost of an operation in memory, floating-point operations or time, before it is run report
+ * information about an object measure           the difference between a result and the exact one name, parse       an
+ * enumerator as text, and back
  *
- * Names that end in `_bytes` are sizes in bytes. In structs of facts a plural noun counts (`classes`), and an array has
+ * Names that end in `_bytes` are sizes in bytes. In such structs, a plural noun counts (`classes`), and an array has
  * the items (`class_names`).
  *
  * **Errors.** A function that can fail returns a ::bo_status; BO_OK is zero. The context keeps a sentence with the

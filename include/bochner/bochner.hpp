@@ -471,7 +471,7 @@ class weights : public owner<bo_weights> {
     explicit weights(const context &in) : owner(in.create<bo_weights>(bo_weights_create)), context_(&in)
     {
     }
-    const bo_weights_facts &describe() const noexcept
+    const bo_weights_info &describe() const noexcept
     {
         return *bo_weights_describe(*this);
     }

@@ -331,7 +331,7 @@ BO_API bo_status bo_features_load(bo_context *context, const bo_source *source, 
 
 /* ==== Advanced ==================================================================================================== */
 
-/* ---- facts ------------------------------------------------------------------------------------------------------- */
+/* ---- information ------------------------------------------------------------------------------------------------- */
 
 /** Properties of feature maps. Each needs `kernel` only, except LENGTH, which needs `function` as well. */
 typedef enum bo_features_trait {

@@ -12,7 +12,7 @@ from . import _bindings as c
 from . import _chat, _library, _training
 from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
-from ._model_core import Core, network_facts
+from ._model_core import Core, network_info
 from ._library import (
     Handle, InvalidArgumentError, bytes_source, enum_name, file_sink, file_source, lib, long_context, parse,
     precision_number, saved_bytes,
@@ -396,7 +396,7 @@ class Model(Predictor):
         """Number of layers."""
         core = self._open
         predicts = core.desc.task == c.BO_MODEL_TASK_PREDICT
-        return int(network_facts(core.handle).layers if predicts else core.desc.layers)
+        return int(network_info(core.handle).layers if predicts else core.desc.layers)
 
     @property
     def vocab(self) -> int:

@@ -99,7 +99,7 @@ struct bo_graph {
     bo_device *device;
     bo_list tensors, nodes, scopes; /* elements: bo_graph_tensor, bo_node, char * */
     bo_list shapes;                 /* elements: bo_tensor, one per tensor, for the facts */
-    bo_graph_facts facts;           /* bytes and flops are those of the plan, or 0 */
+    bo_graph_info info;             /* bytes and flops are those of the plan, or 0 */
     bo_list read;                   /* the bo_value of each weight of the set; 0: the graph does not read it yet */
     uint32_t segment, segments;     /* the current segment; number of segments so far */
     size_t branches;                /* additions to the residual stream so far */

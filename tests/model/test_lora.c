@@ -156,17 +156,17 @@ static void merged_and_back(void **state)
     for (int init = 0; init < 3; init++) {
         bo_model *model = test_model(context, &desc, NULL), *same = test_model(context, &desc, NULL);
         const bo_lora_desc lora = lora_of((bo_lora_init)init, NULL);
-        const bo_model_facts *facts = bo_model_report(model), before = *facts;
+        const bo_model_info *info = bo_model_report(model), before = *info;
         assert_ok(context, bo_model_adapt(context, model, &lora));
         assert_ok(context, bo_model_adapt(context, same, &lora));
-        assert_true(facts->parameters > before.parameters && facts->bytes > before.bytes);
+        assert_true(info->parameters > before.parameters && info->bytes > before.bytes);
         move_adapters(model);
         move_adapters(same);
         assert_fails(context, BO_INVALID, "no merged adapters", bo_model_unmerge(context, model));
         assert_ok(context, bo_model_merge(context, model));
         assert_fails(context, BO_INVALID, "already merged", bo_model_merge(context, model));
-        assert_int_equal(facts->parameters, before.parameters);
-        assert_int_equal(facts->bytes, before.bytes);
+        assert_int_equal(info->parameters, before.parameters);
+        assert_int_equal(info->bytes, before.bytes);
         assert_same_losses(context, model, same);
         size_t sites = 0;
         for (size_t i = 0; i < bo_weights_count(same->weights); i++) {

@@ -23,7 +23,7 @@ static void check_apart(const bo_graph *graph)
         const bo_arena_piece *one = bo_arena_piece_at(graph, b);
         if (one->placement != BO_PLACEMENT_ARENA) continue;
         assert_int_equal(one->offset % 64 + one->bytes % 64, 0);
-        assert_true(one->offset + one->bytes <= graph->facts.bytes);
+        assert_true(one->offset + one->bytes <= graph->info.bytes);
         for (uint32_t c = 1; c < b; c++) {
             const bo_arena_piece *other = bo_arena_piece_at(graph, c);
             bool meet =

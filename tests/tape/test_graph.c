@@ -361,14 +361,14 @@ static void wrong_use_is_refused(void **state)
     assert_int_equal(bo_graph_rows(f.graph, w), ROWS);
     assert_int_equal(bo_graph_columns(f.graph, w), COLUMNS);
     assert_int_equal(bo_graph_rows(f.graph, 0) + bo_graph_columns(f.graph, 12), 0);
-    const bo_graph_facts *facts = bo_graph_describe(f.graph);
-    assert_ptr_equal(facts->weights, f.weights);
-    assert_int_equal(facts->values, loss + 1);
-    assert_int_equal(facts->value[loss].rows * facts->value[loss].columns, 1);
-    assert_true(facts->bytes > 0);
+    const bo_graph_info *info = bo_graph_describe(f.graph);
+    assert_ptr_equal(info->weights, f.weights);
+    assert_int_equal(info->values, loss + 1);
+    assert_int_equal(info->value[loss].rows * info->value[loss].columns, 1);
+    assert_true(info->bytes > 0);
     assert_fails(f.context, BO_INVALID, "loss",
                  bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){.loss = w}));
-    assert_true(facts->bytes > 0); /* the plan remains */
+    assert_true(info->bytes > 0); /* the plan remains */
     bo_graph_segment(f.graph, false);
     assert_fails(f.context, BO_INVALID, "not started", bo_graph_compile(f.context, f.graph, &desc));
     end(&f);
