@@ -4,7 +4,7 @@
 #include "../cli/common/plot.h"
 #include "device/device.h"
 #include "tables/tables.h"
-#include "yardstick.h"
+#include "reference.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -262,10 +262,10 @@ int bench_can_draw(bench_run *bench, const char *command, const char *option, co
     return cli_can_write(bench->session, path) ? CLI_DONE : CLI_FAILED;
 }
 
-double bench_yardstick(bench_run *bench)
+double bench_reference_rate(bench_run *bench)
 {
-    bo_yardstick yardstick;
-    return bo_yardstick_gemm(bench->session->context, bench->gemm, 3, &yardstick) == BO_OK ? yardstick.best_gflops
+    bo_reference_rate reference;
+    return bo_reference_gemm(bench->session->context, bench->gemm, 3, &reference) == BO_OK ? reference.best_gflops
                                                                                            : NAN;
 }
 
@@ -279,37 +279,37 @@ void bench_rate_name(char *name, size_t size, const char *what, bo_gram_precisio
 
 bool bench_gemm(bench_run *bench)
 {
-    bo_yardstick yardstick;
-    bo_status status = bo_yardstick_gemm(bench->session->context, bench->gemm, 0, &yardstick);
+    bo_reference_rate reference;
+    bo_status status = bo_reference_gemm(bench->session->context, bench->gemm, 0, &reference);
     if (status != BO_OK) {
         cli_fail_status(bench->session, status);
         return false;
     }
     char rate[48] = "";
-    if (yardstick.openblas_threads)
-        snprintf(rate, sizeof rate, " %.0f on %d threads", yardstick.openblas_gflops, yardstick.openblas_threads);
-    bench_add(bench, "GEMM rate", yardstick.best_gflops, "GFLOP/s", NAN, false,
-              "%zu^3 float32: %s%s, bochner (%s) %.0f on %d threads", yardstick.n, yardstick.library, rate,
-              yardstick.isa, yardstick.bochner_gflops, yardstick.bochner_threads);
+    if (reference.openblas_threads)
+        snprintf(rate, sizeof rate, " %.0f on %d threads", reference.openblas_gflops, reference.openblas_threads);
+    bench_add(bench, "GEMM rate", reference.best_gflops, "GFLOP/s", NAN, false,
+              "%zu^3 float32: %s%s, bochner (%s) %.0f on %d threads", reference.n, reference.library, rate,
+              reference.isa, reference.bochner_gflops, reference.bochner_threads);
     return true;
 }
 
 bool bench_narrow_gemm(bench_run *bench)
 {
-    bo_narrow_yardstick yardstick;
+    bo_narrow_reference reference;
     const char *isa = bo_context_describe(bench->session->context)->isa;
-    bo_status status = bo_yardstick_narrow_gemm(bench->session->context, bench->gemm, 5, &yardstick);
+    bo_status status = bo_reference_narrow_gemm(bench->session->context, bench->gemm, 5, &reference);
     if (status != BO_OK) {
         cli_fail_status(bench->session, status);
         return false;
     }
-    bench_add(bench, "bfloat16 GEMM rate", yardstick.gflops, "GFLOP/s", NAN, false,
-              "%zu^3 on %d threads, %s, float32 sums", yardstick.n,
+    bench_add(bench, "bfloat16 GEMM rate", reference.gflops, "GFLOP/s", NAN, false,
+              "%zu^3 on %d threads, %s, float32 sums", reference.n,
               bo_context_describe(bench->session->context)->threads, isa);
-    if (yardstick.peak_gflops > 0)
-        bench_add(bench, "bfloat16 GEMM rate / peak", yardstick.gflops / yardstick.peak_gflops, "",
+    if (reference.peak_gflops > 0)
+        bench_add(bench, "bfloat16 GEMM rate / peak", reference.gflops / reference.peak_gflops, "",
                   strcmp(isa, "amx") == 0 ? 0.6 : 0.85, false, "the peak is %.0f GFLOP/s, a loop of %s on registers",
-                  yardstick.peak_gflops, yardstick.instruction);
+                  reference.peak_gflops, reference.instruction);
     return true;
 }
 
@@ -389,28 +389,28 @@ static const cli_option rows[] = {
     TEXT("mnist", "DIR", bench_options, mnist, "directory with the four IDX files of MNIST, for speed and quality"),
     TEXT("fashion", "DIR", bench_options, fashion, "directory with the four IDX files of Fashion-MNIST",
          .default_text = "Debian's dataset-fashion-mnist"),
-    TEXT("tables", "DIR", bench_options, tables, "directory with uci/ and tables/, for the part tables"),
-    TEXT("scratch", "DIR", bench_options, scratch, "directory for the temporary file of the part stream, 1.3 GB"),
+    TEXT("tables", "DIR", bench_options, tables, "directory with uci/ and tables/, for the tables part"),
+    TEXT("scratch", "DIR", bench_options, scratch, "directory for the temporary file of the stream part, 1.3 GB"),
     SECTION("Measuring"),
     TEXT("only", "PARTS", bench_options, run.only, "parts to measure: speed, quality, stream, tables",
          .default_text = "all"),
     COUNT("gemm", "N", bench_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
           .high = 32768, .default_text = "2048"),
-    COUNT("rows", "N", bench_options, rows, "number of rows in the part stream", .low = 1000, .initial = "10000000"),
-    COUNT("features", "R", bench_options, features, "number of features in the part speed", .low = 2,
+    COUNT("rows", "N", bench_options, rows, "number of rows in the stream part", .low = 1000, .initial = "10000000"),
+    COUNT("features", "R", bench_options, features, "number of features in the speed part", .low = 2,
           .initial = "4096"),
     CHOICE("draw", "D", bench_options, draw, BO_ENUM_DRAW,
-           "sampling scheme of the frequencies in the part speed; hadamard makes the projection nearly free",
+           "sampling scheme of the frequencies in the speed part; hadamard makes the projection nearly free",
            .initial = "default"),
-    COUNT("quality-features", "R", bench_options, quality_features, "number of features in the part quality", .low = 2,
+    COUNT("quality-features", "R", bench_options, quality_features, "number of features in the quality part", .low = 2,
           .initial = "8192"),
-    COUNT("stream-features", "R", bench_options, stream_features, "number of features in the part stream", .low = 2,
+    COUNT("stream-features", "R", bench_options, stream_features, "number of features in the stream part", .low = 2,
           .initial = "1024"),
-    COUNT("repeats", "N", bench_options, repeats, "number of fits in the part speed; the fastest counts", .low = 1,
+    COUNT("repeats", "N", bench_options, repeats, "number of fits in the speed part; the fastest counts", .low = 1,
           .high = 100, .initial = "2"),
-    TEXT("only-tables", "NAMES", bench_options, only_tables, "tables of the part tables, such as yacht,letter",
+    TEXT("only-tables", "NAMES", bench_options, only_tables, "tables of the tables part, such as yacht,letter",
          .default_text = "all twelve"),
-    COUNT("splits", "N", bench_options, splits, "number of splits in the part tables", .low = 1, .high = BENCH_SPLITS,
+    COUNT("splits", "N", bench_options, splits, "number of splits in the tables part", .low = 1, .high = BENCH_SPLITS,
           .initial = "5"),
     SECTION("GPU"),
     DEVICE(bench_options),

@@ -20,7 +20,7 @@ typedef struct bench_run {
     /* options of every benchmark: parts to measure, Python interpreter, directory of the peers' scripts */
     const char *only, *python, *peers;
     const struct bench_options *options; /* options of `bochner bench machines`; NULL for other subjects */
-    size_t gemm;                         /* rows of the matrices of the yardstick; 0: default */
+    size_t gemm;                         /* rows of the reference matrices; 0: default */
     const struct bench_library *missed;  /* a missing peer that was already reported; NULL if no peer is missing */
     bench_metric *metrics;
     size_t count, capacity;
@@ -45,7 +45,7 @@ void bench_add(bench_run *bench, const char *name, double value, const char *uni
 bool bench_selected(const bench_run *bench, const char *part); /* whether --only includes the part */
 bool bench_listed(const char *list,
                   const char *item); /* whether a comma-separated list contains the item; NULL contains all items */
-/* Checks that every item of --only is a part or "none", which measures only the yardstick. Prints a message and returns
+/* Checks that every item of --only is a part or "none", which measures only the reference. Prints a message and returns
  * false otherwise. */
 bool bench_parts_known(const char *command, const char *only, size_t count,
                        const char *(*name)(const void *unused, size_t index));
@@ -82,16 +82,16 @@ int bench_serve(int argc, char **argv);
 extern const cli_usage bench_machines_usage, bench_attention_usage, bench_train_usage, bench_layers_usage,
     bench_recall_usage, bench_tasks_usage, bench_decode_usage, bench_scale_usage, bench_serve_usage;
 
-bool bench_gemm(bench_run *bench); /* adds the yardstick as a metric */
+bool bench_gemm(bench_run *bench); /* adds the reference as a metric */
 /* Adds the rate of bfloat16 products as a share of the peak of the CPU. */
 bool bench_narrow_gemm(bench_run *bench);
-/* Measures the rate of the yardstick now, in GFLOP/s. A metric is compared with the mean of the rates before and after
+/* Measures the reference rate now, in GFLOP/s. A metric is compared with the mean of the rates before and after
  * its measurement, because the load of the host changes. */
-double bench_yardstick(bench_run *bench);
+double bench_reference_rate(bench_run *bench);
 
 /* Title of the rate of a fit: AUTO is the library's default; any other precision was requested. */
 void bench_rate_name(char *name, size_t size, const char *what, bo_gram_precision requested);
-/* Added to each of these rates, with the name of the precision that was used, because the yardstick is float32. */
+/* Added to each of these rates, with the name of the precision that was used, because the reference is float32. */
 #define BENCH_COUNTED "counts the operations of a float32 fit; its Gram products ran in %s"
 
 /* Operations of a fit, each counted once: projection, upper triangle of the Gram matrix, Cholesky factorization. */

@@ -96,7 +96,7 @@ static bool time_images(bench_run *bench, const images *set, bo_gram_precision p
         .precision = precision,
         .seed = bench->session->common.seed};
     *out = (timed){.seconds = INFINITY};
-    double yardstick = bench_yardstick(bench), seconds;
+    double reference = bench_reference_rate(bench), seconds;
     for (size_t i = 0; i < bench->options->repeats; i++) {
         bo_fit_report report;
         if (!fit_images(bench, set, &desc, &seconds, &out->accuracy, &report)) return false;
@@ -104,15 +104,15 @@ static bool time_images(bench_run *bench, const images *set, bo_gram_precision p
         out->precision = report.precision;
         out->draw = report.draw;
     }
-    yardstick = (yardstick + bench_yardstick(bench)) / 2;
+    reference = (reference + bench_reference_rate(bench)) / 2;
     double operations = bench_fit_operations((double)set->train->rows, (double)set->train->dim, (double)features);
     double rate = 1e-9 * operations / out->seconds;
     char name[96];
     bench_rate_name(name, sizeof name, "MNIST", precision);
-    bench_add(bench, name, rate / yardstick, "", 0.6, false,
+    bench_add(bench, name, rate / reference, "", 0.6, false,
               "%zu x %zu, R = %zu, draw %s: %.2f s, %.0f of %.0f GFLOP/s, accuracy %.2f%%; " BENCH_COUNTED,
               set->train->rows, set->train->dim, features, bo_enum_name(BO_ENUM_DRAW, out->draw), out->seconds, rate,
-              yardstick, 100 * out->accuracy, bo_enum_name(BO_ENUM_GRAM_PRECISION, out->precision));
+              reference, 100 * out->accuracy, bo_enum_name(BO_ENUM_GRAM_PRECISION, out->precision));
     return true;
 }
 
@@ -138,7 +138,7 @@ static void compare_with_peer(bench_run *bench, const timed *chosen, const timed
 }
 
 /* Times the fit with the default precision, and with float32 products if the library chose another precision, because
- * the yardstick and scikit-learn use float32. */
+ * the reference and scikit-learn use float32. */
 bool bench_mnist(bench_run *bench)
 {
     if (!bench->options->mnist) return true;

@@ -1,7 +1,7 @@
 /* The peak of the CPU for products of bfloat16 numbers: a loop of the product instruction on registers only, on all
  * threads in parallel. The loops are assembly, because the compiler would remove unused sums. */
 #include <string.h>
-#include "yardstick.h"
+#include "reference.h"
 #include "../cli/shared/rates.h"
 #include "../src/base/base.h"
 #include "../src/device/cpu/kernels.h"
@@ -89,12 +89,12 @@ static double measure_peak(bo_context *context, int repeats, const char **instru
 }
 #endif
 
-bo_status bo_yardstick_narrow_gemm(bo_context *context, size_t n, int repeats, bo_narrow_yardstick *out)
+bo_status bo_reference_narrow_gemm(bo_context *context, size_t n, int repeats, bo_narrow_reference *out)
 {
-    *out = (bo_narrow_yardstick){.n = n ? n : 2048};
+    *out = (bo_narrow_reference){.n = n ? n : 2048};
     n = out->n;
-    if (repeats < 1 || n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, %d repeats", n, repeats);
-    float *matrices = bo_alloc(context, 3 * n * n, sizeof *matrices, "the yardstick's matrices");
+    if (repeats < 1 || n > 32768) return bo_fail(context, BO_INVALID, "reference: size %zu, %d repeats", n, repeats);
+    float *matrices = bo_alloc(context, 3 * n * n, sizeof *matrices, "the reference matrices");
     void *workspace = bo_alloc_raw(context, bo_gemm_bytes(context, BO_PRECISION_BFLOAT16, n, n, n), 1, "a workspace");
     if (!matrices || !workspace) {
         bo_free(matrices);

@@ -93,9 +93,9 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
         "regression", "--gamma", "0.25",    "--features",       features,
         "--threads",  threads,   "--quiet", "--gram-precision", bo_enum_name(BO_ENUM_GRAM_PRECISION, requested),
         "--out",      model,     NULL};
-    double seconds = NAN, resident = NAN, yardstick = bench_yardstick(bench);
+    double seconds = NAN, resident = NAN, reference = bench_reference_rate(bench);
     bool ok = run_child((char *const *)(uintptr_t)args, &seconds, &resident);
-    yardstick = (yardstick + bench_yardstick(bench)) / 2;
+    reference = (reference + bench_reference_rate(bench)) / 2;
     if (!ok) {
         cli_fail(bench->session, "bochner fit --stream failed on %s", data);
         return false;
@@ -107,9 +107,9 @@ static bool time_stream(bench_run *bench, const char *data, const char *model, b
         bench_add(bench, "stream, resident memory", resident / 1e6, "MB", 300, true, "%s rows x %d, R = %s",
                   cli_count(bench->options->rows).s, DIM, features);
     bench_rate_name(name, sizeof name, "stream", requested);
-    bench_add(bench, name, rate / yardstick, "", 0.5, false,
+    bench_add(bench, name, rate / reference, "", 0.5, false,
               "%.1f s with reading a .npy, %.0f of %.0f GFLOP/s, %.0f thousand rows/s; " BENCH_COUNTED, seconds, rate,
-              yardstick, rows / seconds / 1e3, bo_enum_name(BO_ENUM_GRAM_PRECISION, *used));
+              reference, rows / seconds / 1e3, bo_enum_name(BO_ENUM_GRAM_PRECISION, *used));
     return true;
 }
 

@@ -14,7 +14,7 @@ message(STATUS "  PCRE2 ${PCRE2_VERSION}, utf8proc ${UTF8PROC_VERSION}, zlib ${Z
 say("MPI:    " "${BOCHNER_HAVE_MPI}" "${MPI_C_VERSION}, ${MPIEXEC_EXECUTABLE}" "no (no plugin: bochner runs in one process)")
 say("CUDA:   " "${BOCHNER_HAVE_CUDA}" "${CMAKE_CUDA_COMPILER_VERSION}, ${CMAKE_CUDA_COMPILER}"
     "no (no plugin for GPUs: nvcc was not found, or -DBOCHNER_CUDA=OFF)")
-say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM yardstick)")
+say("LIBXSMM:" "${BOCHNER_HAVE_XSMM}" "${XSMM_VERSION}" "no (bochner bench measures without the small-GEMM reference)")
 say("gnuplot:" "${BOCHNER_GNUPLOT}" "${BOCHNER_GNUPLOT}" "no (searched for again at run time; --plot needs it)")
 if(BOCHNER_TESTS)
   say("tests:  " "${CMOCKA_FOUND}" "on, kernels ${BOCHNER_CPU_ISAS}" "no (libcmocka-dev is missing)")

@@ -3,7 +3,7 @@
  * gates; proposals of the frequencies. */
 #include "attention.h"
 #include "../../cli/common/plot.h"
-#include "../yardstick.h"
+#include "../reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const char *part_name(const void *unused, size_t index)
     return parts[index].name;
 }
 
-static bool print_yardstick(attention_bench *bench)
+static bool print_reference(attention_bench *bench)
 {
     double gflops;
     const char *implementation;
@@ -76,7 +76,7 @@ static int measure(bench_run *run, void *user)
     if (status == CLI_DONE) status = check_plot(run, "plot-laws", o->plot_laws, "laws", "laws");
     if (status != CLI_DONE) return status;
     bench.narrow = bench_narrow_context(run);
-    bool ok = bench.narrow && print_yardstick(&bench);
+    bool ok = bench.narrow && print_reference(&bench);
     for (size_t i = 0; ok && i < CLI_COUNT_OF(parts); i++)
         if (bench_selected(run, parts[i].name)) ok = parts[i].measure(&bench);
     free(bench.noise);
@@ -94,7 +94,7 @@ static const cli_option rows[] = {
     TEXT("lengths", "LIST", attention_options, lengths_text, "sequence lengths in tokens",
          .initial = "512,1024,2048,4096,8192,16384,32768,65536"),
     TEXT("features", "LIST", attention_options, features_text, "numbers of features", .initial = "128,256"),
-    COUNT("tokens", "N", attention_options, tokens, "tokens of the longest sequence in the part flat", .low = 64,
+    COUNT("tokens", "N", attention_options, tokens, "tokens of the longest sequence in the flat part", .low = 64,
           .high = 1 << 28, .initial = "1048576"),
     COUNT("sequences", "N", attention_options, sequences, "number of sequences decoded together", .low = 1,
           .high = 1 << 20, .initial = "256"),

@@ -1,5 +1,5 @@
 /* Shared by the parts of `bochner bench attention`: shapes with their arrays, timing, and rates relative to a
- * yardstick. */
+ * reference. */
 #ifndef BO_BENCH_ATTENTION_H
 #define BO_BENCH_ATTENTION_H
 
@@ -123,7 +123,7 @@ bool attention_time(attention_bench *bench, attention_work *works, size_t count,
 /* Rate of a function with a known number of operations, relative to small-GEMM on all cores. Small-GEMM is measured
  * before and after each sample. All values are medians. */
 typedef struct attention_rate {
-    double seconds, gflops, yardstick, ratio;
+    double seconds, gflops, reference, ratio;
 } attention_rate;
 bool attention_against_small_gemm(attention_bench *bench, attention_work *work, double operations, attention_rate *out);
 bool attention_small_gemm(attention_bench *bench, double *gflops, const char **implementation);

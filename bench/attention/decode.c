@@ -1,6 +1,6 @@
 /* Decoding token by token: the bandwidth of reading and writing the states, and a comparison with a KV cache. */
 #include "attention.h"
-#include "../yardstick.h"
+#include "../reference.h"
 #include <math.h>
 
 enum {
@@ -16,7 +16,7 @@ static const double MAX_STATE_BYTES = 4294967296.0; /* limit for all sequences t
 
 static bool triad(attention_bench *bench, double *gigabytes)
 {
-    bo_status status = bo_yardstick_triad(bench->context, 0, 3, gigabytes);
+    bo_status status = bo_reference_triad(bench->context, 0, 3, gigabytes);
     if (status != BO_OK) cli_fail_status(bench->run->session, status);
     return status == BO_OK;
 }

@@ -79,7 +79,7 @@ static bool measure_pass(attention_bench *bench, const member *of, bool gradient
     snprintf(name, sizeof name, "%s, forward%s / small-GEMM", of->name, gradients ? " + backward" : "");
     bench_add(bench->run, name, rate.ratio, "", gradients ? NAN : of->goal, false,
               "N = %zu: %.4g ms, %.4g of %.4g GFLOP/s, %.4g Mflop per token", tokens, 1e3 * rate.seconds, rate.gflops,
-              rate.yardstick, 1e-6 * plan.operations / (double)tokens);
+              rate.reference, 1e-6 * plan.operations / (double)tokens);
     return true;
 }
 

@@ -51,7 +51,7 @@ static bool measure_pass(attention_bench *bench, const pass *p)
     if (ok && p->curve) cli_curves_add(&bench->times, p->curve, (double)p->tokens, rate.seconds);
     if (ok)
         bench_add(bench->run, p->name, rate.ratio, "", p->goal, false, "%.4g ms, %.4g of %.4g GFLOP/s, %s",
-                  1e3 * rate.seconds, rate.gflops, rate.yardstick, plan_text);
+                  1e3 * rate.seconds, rate.gflops, rate.reference, plan_text);
     return ok;
 }
 

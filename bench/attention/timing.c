@@ -1,6 +1,6 @@
 /* Shapes with their arrays, and timing. */
 #include "attention.h"
-#include "../yardstick.h"
+#include "../reference.h"
 #include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdlib.h>
@@ -250,7 +250,7 @@ bool attention_time(attention_bench *bench, attention_work *works, size_t count,
 
 bool attention_small_gemm(attention_bench *bench, double *gflops, const char **implementation)
 {
-    bo_status status = bo_yardstick_small_gemm(bench->context, 1, gflops, implementation);
+    bo_status status = bo_reference_small_gemm(bench->context, 1, gflops, implementation);
     if (status != BO_OK) cli_fail_status(bench->run->session, status);
     return status == BO_OK;
 }
@@ -258,18 +258,18 @@ bool attention_small_gemm(attention_bench *bench, double *gflops, const char **i
 bool attention_against_small_gemm(attention_bench *bench, attention_work *work, double operations, attention_rate *out)
 {
     size_t repeats = bench->options->repeats;
-    double seconds[MAX_REPEATS], yardsticks[MAX_REPEATS], ratios[MAX_REPEATS], before, after;
+    double seconds[MAX_REPEATS], references[MAX_REPEATS], ratios[MAX_REPEATS], before, after;
     const char *implementation;
     if (!warm_up(bench, work) || !attention_small_gemm(bench, &before, &implementation)) return false;
     for (size_t r = 0; r < repeats; r++, before = after) {
         if (!sample(bench, work, work->calls, &seconds[r])) return false;
         if (!attention_small_gemm(bench, &after, &implementation)) return false;
-        yardsticks[r] = (before + after) / 2;
-        ratios[r] = 1e-9 * operations / seconds[r] / yardsticks[r];
+        references[r] = (before + after) / 2;
+        ratios[r] = 1e-9 * operations / seconds[r] / references[r];
     }
     out->seconds = bench_median(seconds, repeats);
     out->gflops = 1e-9 * operations / out->seconds;
-    out->yardstick = bench_median(yardsticks, repeats);
+    out->reference = bench_median(references, repeats);
     out->ratio = bench_median(ratios, repeats);
     return true;
 }

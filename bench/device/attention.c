@@ -141,7 +141,7 @@ int device_attention(bench_run *run, const device_attention_options *options)
     static const char kinds[] = "softmax,rfa,rfa-gate,favor,dark,hybrid,gla,gated-delta";
     device_bench bench;
     bool ok = device_open(run, options->device, options->precision, options->repeats, &bench) &&
-              device_yardsticks(&bench) &&
+              device_references(&bench) &&
               device_each_kind(&bench, options->device->kinds ? options->device->kinds : kinds, measure_kind,
                                (void *)(uintptr_t)options);
     device_close(&bench);

@@ -122,7 +122,7 @@ int device_decode(bench_run *run, const device_decode_options *options)
     const size_t ids = options->sequences > PIECE ? options->sequences : PIECE;
     d.ids = cli_allocate(ids, sizeof *d.ids, "tokens");
     bool ok = device_open(run, options->device, options->precision, options->repeats, &bench) &&
-              device_yardsticks(&bench) && device_ok(&bench, bo_tokenizer_create(bench.context, &d.tokenizer)) &&
+              device_references(&bench) && device_ok(&bench, bo_tokenizer_create(bench.context, &d.tokenizer)) &&
               device_each_kind(&bench, options->device->kinds ? options->device->kinds : "rfa-gate", measure_kind, &d);
     bo_tokenizer_destroy(d.tokenizer);
     free(d.ids);

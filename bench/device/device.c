@@ -1,4 +1,4 @@
-/* The device, timing, and yardsticks. */
+/* The device, timing, and references. */
 #include "call.h"
 #include <bochner/devices.h>
 #include <math.h>
@@ -153,7 +153,7 @@ bool device_time_steps(device_bench *bench, size_t warmups, device_step step, vo
     return true;
 }
 
-/* ---- yardsticks -------------------------------------------------------------------------------------------------- */
+/* ---- references -------------------------------------------------------------------------------------------------- */
 
 /* An operation that reads and writes every number once. */
 static bo_status measure_copy(device_bench *bench)
@@ -194,7 +194,7 @@ static bo_status measure_product(device_bench *bench)
     return BO_OK;
 }
 
-bool device_yardsticks(device_bench *bench)
+bool device_references(device_bench *bench)
 {
     return device_ok(bench, measure_copy(bench)) && device_ok(bench, measure_product(bench));
 }

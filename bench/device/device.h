@@ -24,8 +24,8 @@ typedef struct device_bench {
     bo_element storage;     /* type of the values of graphs */
     char name[DEVICE_NAME]; /* name of the GPU */
     size_t repeats;
-    bool emulated;          /* no GPU: sizes of the yardsticks are small, and times are not meaningful */
-    double copied, product; /* yardsticks: bytes read and written per second, operations per second; 0: not measured */
+    bool emulated;          /* no GPU: sizes of the references are small, and times are not meaningful */
+    double copied, product; /* references: bytes read and written per second, operations per second; 0: not measured */
 } device_bench;
 
 /* True if the options ask for a device other than the CPU. */
@@ -38,8 +38,8 @@ void device_close(device_bench *bench);
 bool device_ok(device_bench *bench, bo_status status); /* false after a message if the call failed */
 /* Device memory in use by all programs. */
 double device_used(device_bench *bench);
-/* Measures the yardsticks and adds them as metrics. */
-bool device_yardsticks(device_bench *bench);
+/* Measures the references and adds them as metrics. */
+bool device_references(device_bench *bench);
 /* Calls `use` for each item of --kinds until it returns false. */
 bool device_each_kind(device_bench *bench, const char *kinds,
                       bool (*use)(device_bench *bench, const char *kind, void *of), void *of);

@@ -113,7 +113,7 @@ int device_train(bench_run *run, const device_train_options *options)
     device_bench bench;
     training t = {.options = options};
     bool ok = device_open(run, options->device, options->precision, options->repeats, &bench) &&
-              device_yardsticks(&bench) && open_text(&bench, &t) &&
+              device_references(&bench) && open_text(&bench, &t) &&
               device_each_kind(&bench, options->device->kinds ? options->device->kinds : "softmax,rfa-gate",
                                measure_kind, &t);
     bo_corpus_close(t.corpus);

@@ -1,10 +1,10 @@
-/* Rates of compute kernels on blocks in cache, on one thread: products relative to the yardstick of small products
+/* Rates of compute kernels on blocks in cache, on one thread: products relative to the reference of small products
  * (LIBXSMM, 64 x 64 x 128), memory passes relative to the triad. All measurements alternate within one run, and the
  * best round counts, because other load on the host only slows them down.
  * Usage: bench_kernels [rounds] */
 #include <stdio.h>
 #include <stdlib.h>
-#include "../yardstick.h"
+#include "../reference.h"
 #include "../../src/base/base.h"
 #include "../../src/base/rng.h"
 #include "../../src/device/cpu/kernels.h"
@@ -65,22 +65,22 @@ static bo_status bench_products(bo_context *context, int rounds, float *buffer)
     };
     enum { SHAPES = sizeof shapes / sizeof *shapes };
     const bo_kernels *kernels = bo_context_kernels(context);
-    const char *yardstick = "";
-    double yardstick_gflops = 0.0;
+    const char *reference = "";
+    double reference_gflops = 0.0;
     for (int round = 0; round < rounds; round++) {
         double rate;
-        BO_TRY(bo_yardstick_small_gemm(context, 1, &rate, &yardstick));
-        yardstick_gflops = larger(yardstick_gflops, rate);
+        BO_TRY(bo_reference_small_gemm(context, 1, &rate, &reference));
+        reference_gflops = larger(reference_gflops, rate);
         for (size_t i = 0; i < SHAPES; i++) {
             rate = product_rate(kernels, &shapes[i], buffer, buffer + BUFFER_FLOATS, buffer + 2 * BUFFER_FLOATS);
             shapes[i].gflops = larger(shapes[i].gflops, rate);
         }
     }
-    printf("products on one thread, %s: yardstick %s, %.1f GFLOP/s\n", kernels->isa, yardstick, yardstick_gflops);
+    printf("products on one thread, %s: reference %s, %.1f GFLOP/s\n", kernels->isa, reference, reference_gflops);
     for (size_t i = 0; i < SHAPES; i++) {
         const shape *s = &shapes[i];
-        printf("%4zu x %3zu x %3zu %-11s %-6s %8.1f GFLOP/s  %6.3f of the yardstick\n", s->m, s->n, s->k,
-               s->transposed ? "transposed" : "", s->add ? "added" : "", s->gflops, s->gflops / yardstick_gflops);
+        printf("%4zu x %3zu x %3zu %-11s %-6s %8.1f GFLOP/s  %6.3f of the reference\n", s->m, s->n, s->k,
+               s->transposed ? "transposed" : "", s->add ? "added" : "", s->gflops, s->gflops / reference_gflops);
     }
     return BO_OK;
 }
@@ -112,7 +112,7 @@ static bo_status bench_states(bo_context *context, int rounds, const float *vect
     bo_status status = BO_OK;
     for (int round = 0; status == BO_OK && round < rounds; round++) {
         double rate;
-        status = bo_yardstick_triad(context, 3 * size * sizeof(float), 1, &rate);
+        status = bo_reference_triad(context, 3 * size * sizeof(float), 1, &rate);
         triad = larger(triad, rate);
         for (size_t q = 0; q < 4; q++) {
             rates[q] = larger(rates[q], state_rate(bo_context_kernels(context), queries[q], states, vectors, out));

@@ -89,10 +89,10 @@ static bo_status compare_products(const operands *o, int repeats)
         {.name = "bo_solve_lower", .flops = cube},
     };
     for (int r = -1; r < repeats; r++) BO_TRY(run_products(o, r < 0 ? 0 : r, all)); /* the first round is a warmup */
-    double yardstick = rate(&all[o->openblas ? 0 : 1], repeats);
+    double reference = rate(&all[o->openblas ? 0 : 1], repeats);
     for (size_t s = o->openblas ? 0 : 1; s < sizeof all / sizeof *all; s++) {
         double gflops = rate(&all[s], repeats);
-        printf("%-18s %8.1f GFLOP/s  %6.3f of %s\n", all[s].name, gflops, gflops / yardstick,
+        printf("%-18s %8.1f GFLOP/s  %6.3f of %s\n", all[s].name, gflops, gflops / reference,
                o->openblas ? "sgemm" : "bo_gemm");
     }
     return BO_OK;

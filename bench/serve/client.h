@@ -25,7 +25,7 @@ typedef struct load_request {
 /* `body` is JSON; NULL: no body. */
 load_request load_request_make(const load_address *address, const char *method, const char *path, const char *body);
 
-/* The outcome of a request. Times are those of cli_now. */
+/* The outcome of a request. Times are measured by cli_now. */
 typedef struct load_outcome {
     int status;
     double sent, ended; /* when the first byte was sent and the last byte arrived */

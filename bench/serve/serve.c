@@ -67,7 +67,7 @@ static const cli_option rows[] = {
     SECTION("Measuring"),
     TEXT("only", "PARTS", load_options, run.only, "parts to measure: clients, repeated, idle", .default_text = "all"),
     COUNT("long", "N", load_options, longest, "tokens of the repeated prompt", .low = 2, .high = 1 << 24,
-          .default_text = "32768, or what the model allows"),
+          .default_text = "32768, or the maximum of the model"),
     COUNT("conversations", "N", load_options, conversations, "number of idle conversations", .low = 1, .high = 1 << 24,
           .initial = "100"),
     SECTION("Server"),

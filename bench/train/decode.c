@@ -1,6 +1,6 @@
 /* Decoding with a model: time per token by number of tokens read, and bandwidth relative to memory bandwidth. */
 #include "train.h"
-#include "../yardstick.h"
+#include "../reference.h"
 #include "../../cli/shared/hash.h"
 #include <math.h>
 #include <stdio.h>
@@ -135,9 +135,9 @@ static bool measure_turn(train_bench *bench, large_decoders *all, size_t kind, s
     decoder *d = &all->d[kind];
     const double bytes = bytes_per_token(d);
     double seconds = NAN, before = NAN, after = NAN;
-    if (!train_ok(bench, bo_yardstick_triad(bench->context, (size_t)bytes, TRIAD_REPEATS, &before)) ||
+    if (!train_ok(bench, bo_reference_triad(bench->context, (size_t)bytes, TRIAD_REPEATS, &before)) ||
         !time_tokens(bench, d, &seconds) ||
-        !train_ok(bench, bo_yardstick_triad(bench->context, (size_t)bytes, TRIAD_REPEATS, &after)))
+        !train_ok(bench, bo_reference_triad(bench->context, (size_t)bytes, TRIAD_REPEATS, &after)))
         return false;
     all->seconds[kind][turn] = seconds;
     all->triads[kind][turn] = (before + after) / 2;

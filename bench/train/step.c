@@ -107,14 +107,14 @@ static bool measure_step(train_bench *bench, train_bench *narrow_bench)
 {
     const train_options *o = bench->options;
     trained what = {.model = train_classic(bench, "softmax"), .batch = o->batch}, narrow = what;
-    double before = bench_yardstick(bench->run);
+    double before = bench_reference_rate(bench->run);
     if (!train(bench, &what, true)) return false;
-    double yardstick = (before + bench_yardstick(bench->run)) / 2, rate = 1e-9 * step_operations(o) / what.seconds;
+    double reference = (before + bench_reference_rate(bench->run)) / 2, rate = 1e-9 * step_operations(o) / what.seconds;
     bench_add(bench->run, "step, tokens per second", (double)(o->batch * o->context) / what.seconds, "tokens/s", NAN,
               false, "%zu layers, width %zu, %zu heads, context %zu, vocabulary %zu, batch %zu: %s parameters",
               o->layers, o->width, o->heads, o->context, o->vocab, o->batch, cli_count((size_t)what.plan.parameters).s);
-    bench_add(bench->run, "step, useful rate / GEMM rate", rate / yardstick, "", 0.5, false,
-              "%.4g s, %.4g of %.4g GFLOP/s; memory %s, of which activations %s", what.seconds, rate, yardstick,
+    bench_add(bench->run, "step, useful rate / GEMM rate", rate / reference, "", 0.5, false,
+              "%.4g s, %.4g of %.4g GFLOP/s; memory %s, of which activations %s", what.seconds, rate, reference,
               cli_bytes((double)what.plan.all_bytes).s, cli_bytes((double)what.plan.activation_bytes).s);
     if (!train(narrow_bench, &narrow, true)) return false;
     bench_add(bench->run, "step, bfloat16, tokens per second", (double)(o->batch * o->context) / narrow.seconds,

@@ -136,7 +136,7 @@ static const cli_option rows[] = {
     TEXT("only", "PARTS", train_options, run.only, "parts to measure: step, length, decode", .default_text = "all"),
     COUNT("gemm", "N", train_options, run.gemm, "size N of the reference matrix product, N x N x N", .low = 1,
           .high = 32768, .default_text = "2048"),
-    COUNT("tokens", "N", train_options, tokens, "tokens per sequence in the part length", .low = 32, .high = 1 << 24,
+    COUNT("tokens", "N", train_options, tokens, "tokens per sequence in the length part", .low = 32, .high = 1 << 24,
           .initial = "16384"),
     TEXT("lengths", "LIST", train_options, lengths_text, "numbers of tokens that are read before decoding is timed",
          .initial = "1024,16384,262144,1048576"),

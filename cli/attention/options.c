@@ -81,7 +81,7 @@ const cli_option cli_attention_layer_rows[] = {
            .traits = BO_TRAIT_DRAWS, .default_text = "chosen by kernel"),
     FLAG("one-draw", cli_attention_options, one_draw, "use the same frequencies for all heads",
          .traits = BO_TRAIT_FEATURES),
-    CHOICE("proposal", "LAW", cli_attention_options, proposal, BO_ENUM_PROPOSAL,
+    CHOICE("proposal", "NAME", cli_attention_options, proposal, BO_ENUM_PROPOSAL,
            "distribution of the frequencies, fitted to data and corrected by importance weights",
            .traits = BO_TRAIT_PROPOSAL, .default_text = "depends on the kind"),
     CHOICE("sampling", "S", cli_attention_options, sampling, BO_ENUM_SAMPLING,

@@ -241,7 +241,7 @@ static void print_dark(const bo_proposal_report *dark)
 
 /* The relative kernel error over independent q and k that follows from the second moment and the number of
  * frequencies. */
-static void print_promise(const char *name, double log_moment, size_t frequencies)
+static void print_predicted_error(const char *name, double log_moment, size_t frequencies)
 {
     print_value(name, sqrt(expm1(log_moment) / (double)frequencies), isnan(log_moment) ? "not available" : "infinite");
 }
@@ -254,9 +254,9 @@ static void print_calibration(const cli_attention_job *job)
            job->options->sources[CLI_CALIBRATE_Q] ? job->options->sources[CLI_CALIBRATE_Q] : "the queries and keys",
            c->key_head);
     printf("  predicted relative error of the kernel with %s frequencies\n", cli_count(frequencies).s);
-    print_promise("  drawn from N(0, I)", c->log_isotropic, frequencies);
-    print_promise("  drawn from the proposal", c->log_drawn, frequencies);
-    print_promise("  lower bound", c->log_floor, frequencies);
+    print_predicted_error("  drawn from N(0, I)", c->log_isotropic, frequencies);
+    print_predicted_error("  drawn from the proposal", c->log_drawn, frequencies);
+    print_predicted_error("  lower bound", c->log_floor, frequencies);
 }
 
 static void print_solves(const bo_solves *s)

@@ -318,9 +318,10 @@ static const cli_option rows[] = {
     TEXT("system", "TEXT", cli_chat_options, system, "system message, before all other messages", .may_be_empty = true),
     COUNT("tokens", "N", cli_chat_options, tokens, "maximum number of tokens per reply", .low = 1, .high = 1 << 30,
           .initial = "512"),
-    LIST("stop", "WORDS", cli_chat_options, stops, "end a reply before this text; may be given several times"),
-    TEXT("state", "FILE", cli_chat_options, state,
-         "resume the conversation in this file, and save it there at the end; the file may be new"),
+    LIST("stop", "TEXT", cli_chat_options, stops, "end a reply before this text; may be given several times"),
+    TEXT(
+        "state", "FILE", cli_chat_options, state,
+        "resume the conversation in this file, and save it there at the end; the file is created if it does not exist"),
     COUNT("context", "N", cli_chat_options, context, "maximum number of tokens of a conversation", .low = 2,
           .high = 1 << 30,
           .default_text = "the training context, at most " CLI_DIGITS(

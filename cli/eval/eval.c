@@ -498,7 +498,7 @@ static const cli_option rows[] = {
          .high = 1, .default_text = "all"),
     TEXT("field", "NAME", eval_options, field, "for JSON lines: name of the field with the text",
          .default_text = "text"),
-    TEXT("separator", "WORD", eval_options, separator, "for text files: text that ends a document",
+    TEXT("separator", "TEXT", eval_options, separator, "for text files: text that ends a document",
          .default_text = "one document per file"),
     TEXT("ids", "IDS.npy", eval_options, ids.ids,
          "for language models, instead of --data: token ids of shape (tokens) or (batch, tokens)"),
@@ -532,7 +532,8 @@ const cli_usage cli_eval_usage = {
     .command = "eval",
     .synopsis = "DIR --data FILE [options]   or   DIR --ids IDS.npy [--logits-out L.npy]",
     .about =
-        "Measures a model on data. DIR is a directory written by bochner train or Hugging Face, or a model in one "
+        "Measures a model on data. DIR is a directory written by bochner train, a Hugging Face model directory, or a "
+        "model in one "
         ".safetensors file. For a language model, it reports loss, bits per byte and perplexity; each token except "
         "the first is predicted once, from the tokens before it in its window. For a model that classifies or "
         "matches texts, it reports accuracy, loss and the confusion matrix; for a model that translates, BLEU, loss "

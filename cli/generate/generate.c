@@ -406,7 +406,7 @@ static const cli_option text_rows[] = {
     COUNT("context", "N", generate_options, context,
           "maximum tokens of prompt and continuation; a context longer than in training is accepted with a warning",
           .low = 1, .default_text = "the tokens of the prompt plus --tokens"),
-    LIST("stop", "WORDS", generate_options, stops, "stop before this text; may be given several times"),
+    LIST("stop", "TEXT", generate_options, stops, "stop before this text; may be given several times"),
     FLAG("ignore-end", generate_options, ignore_end, "do not stop at the model's end-of-text tokens"),
     END_OF_OPTIONS,
 };
@@ -429,7 +429,8 @@ const cli_usage cli_generate_usage = {
     .synopsis = "DIR [--prompt TEXT] [options]",
     .about =
         "Continues a text with a language model and prints the continuation as it is generated. DIR is a directory "
-        "written by bochner train or Hugging Face, or a model in one .safetensors file. With linear attention, "
+        "written by bochner train, a Hugging Face model directory, or a model in one .safetensors file. With linear "
+        "attention, "
         "the state has a fixed size for texts of any length. A model that translates prints one line per line of "
         "standard input, or for --prompt; with --json, one object per line.",
     .examples = "  bochner generate model --prompt 'In the beginning' --tokens 200 --temperature 0.8\n"

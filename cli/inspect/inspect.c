@@ -234,7 +234,7 @@ static const cli_option rows[] = {
          "text or JSON lines (.jsonl); may be gzipped, and given several times"),
     TEXT("field", "NAME", cli_inspect_options, field, "for JSON lines: name of the field with the text",
          .default_text = "text"),
-    TEXT("separator", "WORD", cli_inspect_options, separator, "for text files: text that ends a document",
+    TEXT("separator", "TEXT", cli_inspect_options, separator, "for text files: text that ends a document",
          .default_text = "one document per file"),
     TEXT("ids", "IDS.npy", cli_inspect_options, ids, "token ids instead of --data"),
     COUNT("length", "N", cli_inspect_options, length, "tokens of a window of the text; windows are read separately",

@@ -136,7 +136,7 @@ const cli_usage cli_mup_usage = {
              "parametrization and in the maximal-update parametrization (or --unit-mup), with the first width as base. "
              "check runs a few steps and reports how mean activations, norms of matrices and norms of their changes "
              "depend on the width. transfer trains each width at each learning rate and reports how the best rate "
-             "depends on the width. Options of the model and of optimization are those of bochner train.",
+             "depends on the width. It accepts the model and optimization options of bochner train.",
     .examples =
         "  bochner mup check --widths 32,64,128\n"
         "  bochner mup check --widths 32,64 --mixer ssm --mlp swiglu\n"

@@ -139,7 +139,7 @@ static const cli_option rows[] = {
     TEXT("calibration", "FILE", cli_plan_options, calibration,
          "file with measurements of this host; read if it exists, otherwise written"),
     FLAG("quick", cli_plan_options, quick, "measure fewer and smaller models: takes seconds instead of a minute"),
-    SECTION("Laws fitted to your runs"),
+    SECTION("Scaling laws fitted to your runs"),
     FLAG("fit", cli_plan_options, fit,
          "fit a loss law and a time law to the runs in the arguments, directories of bochner train"),
     TEXT("law", "FILE", cli_plan_options, law, "with --fit, write the laws to this file; otherwise plan with its laws"),
@@ -159,7 +159,7 @@ const cli_usage cli_plan_usage = {
                 "--fit RUN... [--law FILE] [--holdout RUN] [--minutes M]\n"
                 "--law FILE --minutes M",
     .about = "Chooses the model size for a training budget. It times a dozen small models on this host, fits the cost "
-             "per layer, per copied number and per operation, and predicts steps, tokens, loss and memory for models "
+             "per layer, per copied value and per operation, and predicts steps, tokens, loss and memory for models "
              "of many shapes. It prints the best model, some alternatives, and the training command. Losses are "
              "for English text with one token per byte. With --fit, the laws are fitted to your runs, with any "
              "attention, mixer, MLP, tokenizer and text.",

@@ -36,7 +36,7 @@ static void print_host(const cli_plan_job *job)
            m->threads == 1 ? "" : "s", m->timing_count, first->attention,
            bo_enum_name(BO_ENUM_OPTIMIZER_KIND, first->optimizer),
            job->measured ? "measured now" : job->options->calibration);
-    printf("Costs       layer %.3g ms, copied number %.3g ns, operation %.3g ps, attention operation %.3g ps\n",
+    printf("Costs       layer %.3g ms, copied value %.3g ns, operation %.3g ps, attention operation %.3g ps\n",
            1e3 * m->costs[BO_PLAN_TERM_LAYERS], 1e9 * m->costs[BO_PLAN_TERM_COPIES],
            1e12 * m->costs[BO_PLAN_TERM_OPERATIONS], 1e12 * m->costs[BO_PLAN_TERM_ATTENTION]);
     printf("Accuracy    predicted / measured:");

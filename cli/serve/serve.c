@@ -127,7 +127,8 @@ static void announce(cli_session *session, const bo_server *server, const bo_mod
         cli_note(session, "Cache       %s file%s of other models are in the cache directory and are not used",
                  cli_count(foreign).s, foreign == 1 ? "" : "s");
     if (unowned)
-        cli_note(session, "Cache       %s state%s to no current key and cannot be read", cli_count(unowned).s,
+        cli_note(session, "Cache       %s state%s to no API key of this server and cannot be read",
+                 cli_count(unowned).s,
                  unowned == 1 ? " in the cache directory belongs" : "s in the cache directory belong");
     cli_json json = {.out = stdout, .line = true};
     cli_json_object(&json, NULL);

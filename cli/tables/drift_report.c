@@ -153,7 +153,7 @@ static void print_numbers(const cli_drift_table *table, size_t column)
            value_of(part, a[2]).s, value_of(part, b[0]).s, value_of(part, b[2]).s);
 }
 
-static void print_facts(const cli_drift_result *result, size_t column)
+static void print_info(const cli_drift_result *result, size_t column)
 {
     const cli_drift_part *part = &result->table->parts[column];
     if (part->category)
@@ -195,7 +195,7 @@ void cli_drift_print(const cli_drift_result *result)
         printf("%s%*s  %-10s%s ", name,
                (int)(cli_display_width(name) < NAME_WIDTH ? NAME_WIDTH - cli_display_width(name) : 0), "",
                p < 1e-300 ? "<1e-300" : cli_significant(p, 3).s, p <= alpha ? "*" : " ");
-        print_facts(result, column);
+        print_info(result, column);
     }
     if (shown < table->columns) printf("... and %s more columns\n", cli_count(table->columns - shown).s);
 }

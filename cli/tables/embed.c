@@ -406,8 +406,8 @@ static const cli_option rows[] = {
          "columns to one-hot encode, by name or index; none: text columns are an error",
          .default_text = "auto: text columns of up to 32 values"),
     CHOICE("impute", "HOW", cli_embed_options, impute, BO_ENUM_IMPUTE,
-           "replacement of missing values (auto: the mean, and a column that is 1 where a value is missing; none: they "
-           "are an error)",
+           "replacement of missing values; auto: the mean, and a column that is 1 where a value is missing; none: they "
+           "are an error",
            .initial = "auto"),
     CHOICE("format", "FORMAT", cli_embed_options, format, BO_ENUM_FORMAT, "format of the files", .initial = "auto"),
     FLAG("stream", cli_embed_options, stream,

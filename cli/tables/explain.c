@@ -367,7 +367,7 @@ const cli_usage cli_explain_usage = {
     .command = "explain",
     .synopsis = "MODEL DATA [options]",
     .about = "Explains a model of bochner fit on the rows of DATA: the importance of columns (the increase of the "
-             "error when a column is permuted, and the slopes of the predictions), the directions in which "
+             "error when a column is permuted, and the gradients of the predictions), the directions in which "
              "predictions change, and curves of the mean prediction over the values of a column. With --row, the "
              "prediction of one row is decomposed into contributions of its columns. Use rows that the model was not "
              "fitted to. If DATA does not have "

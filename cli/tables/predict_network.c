@@ -9,7 +9,7 @@ typedef struct predict_job {
     cli_session *session;
     const cli_network_use *use;
     const bo_model *network;
-    const bo_network_facts *info;
+    const bo_network_info *info;
     bo_examples *examples;
     size_t rows;
     float *outputs; /* rows x outputs */

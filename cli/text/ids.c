@@ -55,8 +55,8 @@ void cli_ids_free(cli_ids *ids)
 
 bool cli_ends_text(const bo_model *model, int32_t id)
 {
-    const bo_model_facts *facts = bo_model_report(model);
-    for (size_t i = 0; i < facts->end_count; i++)
-        if (facts->end_tokens[i] == id) return true;
+    const bo_model_info *info = bo_model_report(model);
+    for (size_t i = 0; i < info->end_count; i++)
+        if (info->end_tokens[i] == id) return true;
     return false;
 }

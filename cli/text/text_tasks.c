@@ -85,16 +85,17 @@ int cli_fail_model(cli_session *session, const char *path, bo_status status)
     struct stat about;
     const bool found = stat(path, &about) == 0, directory = found && S_ISDIR(about.st_mode);
     if (!found && errno == ENOENT)
-        return cli_fail(
-            session,
-            "%s: no such file or directory; expected a directory written by bochner train or Hugging Face, or a "
-            "text model in one .safetensors file",
-            path);
+        return cli_fail(session,
+                        "%s: no such file or directory; expected a directory written by bochner train, a Hugging Face "
+                        "model directory, or a "
+                        "text model in one .safetensors file",
+                        path);
     if (status != BO_FORMAT || directory) return cli_fail_status(session, status);
     char *message = strdup(bo_context_error(session->context));
     if (!cli_fail_foreign(session, path))
         cli_fail(session,
-                 "%s; supported: a directory written by bochner train or Hugging Face, or a text model in one "
+                 "%s; supported: a directory written by bochner train, a Hugging Face model directory, or a text model "
+                 "in one "
                  ".safetensors file",
                  message ? message : bo_status_string(status));
     free(message);

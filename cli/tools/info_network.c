@@ -5,7 +5,7 @@
 /* `profile` may be NULL. */
 static void network_json(const char *directory, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_model_report(network)->network;
+    const bo_network_info *info = bo_model_report(network)->network;
     cli_json json = {.out = stdout};
     cli_json_object(&json, NULL);
     cli_json_add_text(&json, "directory", directory);
@@ -36,7 +36,7 @@ static void network_json(const char *directory, const bo_model *network, const b
 
 static void network_print(const char *directory, const bo_model *network, const bo_profile *profile)
 {
-    const bo_network_facts *info = bo_model_report(network)->network;
+    const bo_network_info *info = bo_model_report(network)->network;
     printf("%s: a network with %zu layers and %s parameters\n", directory, bo_model_report(network)->network->layers,
            cli_count((size_t)info->parameters).s);
     printf("%-12s%s, %s numbers%s\n", "Input", bo_enum_name(BO_ENUM_NETWORK_INPUT, info->input), cli_count(info->dim).s,

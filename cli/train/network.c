@@ -203,7 +203,7 @@ static void describe(cli_train_job *job)
 static void report_plan(const cli_train_job *job)
 {
     const bo_trainer_desc *r = &job->desc;
-    const bo_network_facts *info = bo_model_report(job->model)->network;
+    const bo_network_info *info = bo_model_report(job->model)->network;
     const size_t rows = job->examples->parts[BO_SPLIT_TRAIN].count;
     char test[80] = "", edges[64] = "", classes[48] = "", length[96] = "the steps left in the run";
     if (job->held_out)
@@ -291,7 +291,7 @@ static void json(const cli_train_job *job)
 
 static const char *plot_labels(const cli_train_job *job, char title[CLI_TRAIN_TITLE])
 {
-    const bo_network_facts *info = bo_model_report(job->model)->network;
+    const bo_network_info *info = bo_model_report(job->model)->network;
     snprintf(title, CLI_TRAIN_TITLE, "%zu layers, %s parameters", bo_model_report(job->model)->network->layers,
              cli_count((size_t)info->parameters).s);
     return info->loss;

@@ -432,7 +432,7 @@ BO_API bo_status bo_attention_call_bytes(bo_context *context, const bo_attention
  *
  * @param context     the context
  * @param attention   the attention
- * @param call the call of the forward pass with its output and tape, with `dout` or `dfinal`, and with the gradient
+ * @param call  the call of the forward pass with its output and tape, with `dout` or `dfinal`, and with the gradient
  *     arrays; `final` is not used
  * @return BO_OK; BO_UNSUPPORTED for a CUSTOM map without `custom_backward`; BO_NUMERIC if a requested gradient
  *     overflows float (the message names the array)
@@ -626,7 +626,7 @@ BO_API void bo_calibration_destroy(bo_calibration *calibration);
  *
  * @param context               the context
  * @param[in,out] calibration   the statistics
- * @param call the shape, q, k, and the parameters of RFA, DARK, LEARNED and HYBRID, float32 without strides; other
+ * @param call  the shape, q, k, and the parameters of RFA, DARK, LEARNED and HYBRID, float32 without strides; other
  *     members are ignored
  * @return BO_OK; BO_NUMERIC if an input is NaN or infinite
  */
@@ -771,8 +771,8 @@ typedef struct bo_attention_advice {
  *
  * @param context        the context
  * @param desc           heads, key_heads, dim, value_dim, causal, scale and features.seed are used
- * @param call the shape, q, k and v, float32 without strides; without v, random values of unit variance are used. Other
- *     members are ignored
+ * @param call  the shape, q, k and v, float32 without strides; without v, random values of unit variance are used.
+ *     Other members are ignored
  * @param target         the relative error to reach; 0 means 0.1
  * @param max_features   maximum number of features; 0 means 4096. Sampling OPTIMAL and HYBRID use at most 1024
  * @param[out] out       the advice; release it with bo_attention_advice_destroy()

@@ -16,13 +16,12 @@
  *     create, destroy   an object in memory, made from a descriptor (made from data: fit, train)
  *     open, close       something that is read piece by piece
  *     load, save        a whole object from a source and to a sink: a file, a directory, memory, a callback
- *     describe          the descriptor that an object was made from, with the defaults filled in, or facts about it
- *     estimate          the cost of an operation in memory, floating-point operations or time, before it is run
- *     report            facts about an object
- *     measure           the difference between a result and the exact one
- *     name, parse       an enumerator as text, and back
+ *     describe          the descriptor that an object was made from, with the defaults filled in, or information about
+ * it estimate          the cost of an operation in memory, floating-point operations or time, before it is run report
+ * information about an object measure           the difference between a result and the exact one name, parse       an
+ * enumerator as text, and back
  *
- * Names that end in `_bytes` are sizes in bytes. In structs of facts a plural noun counts (`classes`), and an array has
+ * Names that end in `_bytes` are sizes in bytes. In such structs, a plural noun counts (`classes`), and an array has
  * the items (`class_names`).
  *
  * **Errors.** A function that can fail returns a ::bo_status; BO_OK is zero. The context keeps a sentence with the
@@ -30,7 +29,7 @@
  * that it would have set are NULL, and nothing is leaked. The library never exits, aborts or prints. Every function
  * that returns a status can return these, which its comment does not repeat:
  *
- *     BO_INVALID    an argument or a field of a descriptor is out of range, or a reserved word is not zero
+ *     BO_INVALID    an argument or a field of a descriptor is out of range, or a reserved member is not zero
  *     BO_MEMORY     an allocation failed
  *     BO_CANCELED   the progress callback of the context returned false
  *
@@ -45,8 +44,8 @@
  *
  * **Descriptors.** Zero means the default in every field that is not documented otherwise, so that `{.field = value}`
  * or `{0}` initializes a descriptor. The last member of most structs is `reserved`. It must be zero; later versions
- * turn reserved words into fields. A function that returns a status refuses other values with BO_INVALID. Structs that
- * a function fills in (`out`) need no initialization. Structs that the library allocates may grow at their end.
+ * turn reserved members into fields. A function that returns a status refuses other values with BO_INVALID. Structs
+ * that a function fills in (`out`) need no initialization. Structs that the library allocates may grow at their end.
  * Enumerations may get new values.
  *
  * **Ownership.** The caller owns the objects that create, open, load and fit return, and the memory that a sink

@@ -382,7 +382,7 @@ private:
 class weights : public owner<bo_weights> {
 public:
     explicit weights(const context &in) : owner(in.create<bo_weights>(bo_weights_create)), context_(&in) {}
-    const bo_weights_facts &describe() const noexcept { return *bo_weights_describe(*this); }
+    const bo_weights_info &describe() const noexcept { return *bo_weights_describe(*this); }
     std::vector<float> values(const char *name) const { return read(name, false); }
     std::vector<float> gradient(const char *name) const { return read(name, true); }
 

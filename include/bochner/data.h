@@ -615,7 +615,7 @@ BO_API bo_status bo_file_load(bo_context *context, const char *path, size_t max_
  * @param[out] descriptor    the temporary file, to be closed by the caller; -1 if the text is a regular file, which can
  *     be read again
  * @return BO_OK; BO_IO if the text cannot be read or copied, or is a device or a directory; BO_FORMAT if it is too
- * large; BO_UNSUPPORTED if it has an unsupported format; BO_INVALID if it is empty; BO_CANCELED
+ *     large; BO_UNSUPPORTED if it has an unsupported format; BO_INVALID if it is empty; BO_CANCELED
  */
 BO_API bo_status bo_file_spool(bo_context *context, const char *path, int *descriptor);
 

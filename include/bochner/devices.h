@@ -51,7 +51,7 @@ typedef struct bo_device_info {
  *
  * @param context       the context
  * @param[out] count    the number; 0 if there is no plugin or no driver (the error message of the context says why)
- * @param[out] plugin the path of the GPU plugin, valid until the process ends; NULL if there is no usable plugin. The
+ * @param[out] plugin  the path of the GPU plugin, valid until the process ends; NULL if there is no usable plugin. The
  *     argument may be NULL
  * @return BO_OK
  */

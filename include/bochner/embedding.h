@@ -95,8 +95,8 @@ typedef struct bo_embedding_report {
  *
  * @param context    the context
  * @param desc       the settings
- * @param samples the rows: `rows`, `dim`, `x`, `common_unit` and `schema`; targets and classes are not used; not needed
- *     after the call
+ * @param samples  the rows: `rows`, `dim`, `x`, `common_unit` and `schema`; targets and classes are not used; not
+ *     needed after the call
  * @param[out] out   the embedding; release it with bo_embedding_destroy()
  * @return BO_OK; BO_INVALID if there are fewer than 2 rows, no column varies, or there are more components than
  *     features; BO_UNSUPPORTED if the parts of the feature map do not fit together, or the rows are sparse or have

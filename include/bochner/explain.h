@@ -86,8 +86,8 @@ typedef struct bo_explain_errors {
  * @param inputs            dense rows, at least 1
  * @param[out] gradients    per column: √Σ G_jj over its inputs j, in units of the target per unit of the scaled inputs
  * @param directions        the number of eigenvectors of G, those of the largest eigenvalues; at most dim
- * @param[out] shares per direction: its eigenvalue divided by the sum of all, descending; or NULL without directions
- * @param[out] vectors directions x dim: unit vectors in the scaled inputs, the largest coordinate of each positive; or
+ * @param[out] shares  per direction: its eigenvalue divided by the sum of all, descending; or NULL without directions
+ * @param[out] vectors  directions x dim: unit vectors in the scaled inputs, the largest coordinate of each positive; or
  *     NULL without directions
  * @return BO_OK; BO_INVALID if the columns do not fit the machine or an input is not finite; BO_UNSUPPORTED if the rows
  *     are sparse, or the features are CUSTOM without a gradient; BO_NUMERIC if the squared gradients overflow;
@@ -104,8 +104,8 @@ BO_API bo_status bo_explain_gradients(bo_context *context, const bo_machine *mac
  * @param context           the context; progress is reported as "permuting"
  * @param machine           the machine
  * @param desc              the columns
- * @param inputs dense rows, at least 2; rows that were not used for the fit show what the machine learned beyond them
- * @param y true values, rows x targets, or one class index per row; or NULL: changes of predictions are measured
+ * @param inputs  dense rows, at least 2; rows that were not used for the fit show what the machine learned beyond them
+ * @param y  true values, rows x targets, or one class index per row; or NULL: changes of predictions are measured
  * @param chosen            one flag per column: measure this one; the others are NAN; or NULL: all
  * @param[out] errors       the errors without permutation
  * @param[out] importance   one per column
@@ -125,7 +125,7 @@ BO_API bo_status bo_explain_permutations(bo_context *context, const bo_machine *
  *
  * @param context              the context; progress is reported as "explaining"
  * @param machine              the machine
- * @param desc the columns; `samples` is the number of pairs of orders, each with another row, from the first on
+ * @param desc  the columns; `samples` is the number of pairs of orders, each with another row, from the first on
  * @param inputs               dense rows to compare with, at least 1
  * @param row                  `dim` inputs of the row that is explained
  * @param[out] base            per output: the mean prediction of the rows, as often as they were used

@@ -297,7 +297,7 @@ typedef struct bo_inputs {
  * @param[out] z     features, rows x features
  * @param ldz        floats between two rows of z
  * @return BO_OK; BO_INVALID if rows have fewer columns than the map, or if offsets or columns of sparse rows do not
- * ascend
+ *     ascend
  */
 BO_API bo_status bo_features_apply(bo_context *context, const bo_features *features, const bo_inputs *inputs, float *z,
                                    size_t ldz);
@@ -331,7 +331,7 @@ BO_API bo_status bo_features_load(bo_context *context, const bo_source *source, 
 
 /* ==== Advanced ==================================================================================================== */
 
-/* ---- facts ------------------------------------------------------------------------------------------------------- */
+/* ---- information ------------------------------------------------------------------------------------------------- */
 
 /** Properties of feature maps. Each needs `kernel` only, except LENGTH, which needs `function` as well. */
 typedef enum bo_features_trait {

@@ -67,21 +67,21 @@ typedef enum bo_weight_role {
 } bo_weight_role;
 
 /** The distribution or pattern of the initial values of a weight, with parameters `a` and `b`. */
-typedef enum bo_weight_law {
-    BO_WEIGHT_LAW_AUTO = 0,     /**< the default of the layer that declares the weight; zeros if there is no layer */
-    BO_WEIGHT_LAW_ONE = 1,      /**< ones */
-    BO_WEIGHT_LAW_NORMAL = 2,   /**< normal with mean a and standard deviation b */
-    BO_WEIGHT_LAW_SPREAD = 3,   /**< evenly spaced from a in the first column to b in the last (of the last extent) */
-    BO_WEIGHT_LAW_IDENTITY = 4, /**< blocks of `a` rows of the identity; block i is moved down by b i rows */
-    BO_WEIGHT_LAW_DELAYS = 5,   /**< a single 1 per row; in row i it is i mod a columns before the last column */
-    BO_WEIGHT_LAW_ZERO = 6      /**< zeros */
-} bo_weight_law;
+typedef enum bo_weight_init_kind {
+    BO_WEIGHT_INIT_KIND_AUTO = 0,     /**< the default of the declaring layer; zeros without a layer */
+    BO_WEIGHT_INIT_KIND_ONE = 1,      /**< ones */
+    BO_WEIGHT_INIT_KIND_NORMAL = 2,   /**< normal with mean a and standard deviation b */
+    BO_WEIGHT_INIT_KIND_SPREAD = 3,   /**< evenly spaced from a to b along the last extent */
+    BO_WEIGHT_INIT_KIND_IDENTITY = 4, /**< blocks of `a` rows of the identity; block i is moved down by b i rows */
+    BO_WEIGHT_INIT_KIND_DELAYS = 5,   /**< a single 1 per row; in row i it is i mod a columns before the last column */
+    BO_WEIGHT_INIT_KIND_ZERO = 6      /**< zeros */
+} bo_weight_init_kind;
 
 /** The initial values of a weight, set by bo_weights_init(). */
 typedef struct bo_weight_init {
-    bo_weight_law law; /**< the distribution or pattern */
-    double a;          /**< first parameter of the law */
-    double b;          /**< second parameter of the law */
+    bo_weight_init_kind kind; /**< the distribution or pattern */
+    double a;                 /**< first parameter of the kind */
+    double b;                 /**< second parameter of the kind */
 } bo_weight_init;
 
 /** Describes a weight. Zero means the default in every field except name, rank and shape. */
@@ -131,21 +131,21 @@ BO_API bo_status bo_weights_create(bo_context *context, bo_weights **out);
 /** Destroys a set of weights. @param weights  the set, or NULL */
 BO_API void bo_weights_destroy(bo_weights *weights);
 
-/** Facts about a set of weights. Made by the library; later versions may add members at the end. */
-typedef struct bo_weights_facts {
+/** Information about a set of weights. Made by the library; later versions may add members at the end. */
+typedef struct bo_weights_info {
     size_t count;                   /**< number of weights */
     const bo_weight *const *weight; /**< the weights, in the order in which they were declared */
     size_t parameters;              /**< number of parameters */
     size_t trained;                 /**< number of parameters of weights that are not frozen */
     size_t bytes;                   /**< size of the values, allocated or not, without gradients */
-} bo_weights_facts;
+} bo_weights_info;
 
-/** Returns facts about a set of weights.
+/** Returns information about a set of weights.
  *
  * @param weights  the set
- * @return the facts, owned by the set; `weight` is valid until another weight is declared
+ * @return the info, owned by the set; `weight` is valid until another weight is declared
  */
-BO_API const bo_weights_facts *bo_weights_describe(const bo_weights *weights);
+BO_API const bo_weights_info *bo_weights_describe(const bo_weights *weights);
 
 /** Returns a weight by its name.
  *
@@ -208,7 +208,7 @@ BO_API bo_status bo_weights_zero_gradients(bo_context *context, bo_weights *weig
  * @param[out] values    rows x columns floats, or NULL
  * @param[out] gradient  rows x columns floats, or NULL
  * @return BO_OK; BO_INVALID if there is no such weight, if it has no memory, or if its gradient is requested and it has
- * none
+ *     none
  */
 BO_API bo_status bo_weights_get(bo_context *context, const bo_weights *weights, const char *name, float *values,
                                 float *gradient);
@@ -308,22 +308,22 @@ BO_API bo_value bo_graph_apply(bo_graph *graph, bo_operation operation, const vo
  */
 BO_API bo_value bo_graph_output(const bo_graph *graph, bo_value value, size_t index);
 
-/** Facts about a graph. Made by the library; later versions may add members at the end. */
-typedef struct bo_graph_facts {
+/** Information about a graph. Made by the library; later versions may add members at the end. */
+typedef struct bo_graph_info {
     bo_weights *weights;    /**< the set that was passed to bo_graph_create(); still owned by its creator */
     size_t values;          /**< number of tensors, with tensor 0, which has no rows and columns */
     const bo_tensor *value; /**< shape and element of each tensor; without data */
     size_t bytes;           /**< bytes that bo_graph_allocate() allocates; 0 before bo_graph_compile() */
     /** Useful floating-point operations of a run, without recomputation; 0 before bo_graph_compile(). */
     double flops;
-} bo_graph_facts;
+} bo_graph_info;
 
-/** Returns facts about a graph.
+/** Returns information about a graph.
  *
  * @param graph  the graph
- * @return the facts, owned by the graph; `value` is valid until more is recorded
+ * @return the info, owned by the graph; `value` is valid until more is recorded
  */
-BO_API const bo_graph_facts *bo_graph_describe(const bo_graph *graph);
+BO_API const bo_graph_info *bo_graph_describe(const bo_graph *graph);
 
 /** Returns the number of rows of a tensor.
  *
@@ -333,8 +333,8 @@ BO_API const bo_graph_facts *bo_graph_describe(const bo_graph *graph);
  */
 static inline size_t bo_graph_rows(const bo_graph *graph, bo_value value)
 {
-    const bo_graph_facts *facts = bo_graph_describe(graph);
-    return facts && value < facts->values ? facts->value[value].rows : 0;
+    const bo_graph_info *info = bo_graph_describe(graph);
+    return info && value < info->values ? info->value[value].rows : 0;
 }
 
 /** Returns the number of columns of a tensor.
@@ -345,8 +345,8 @@ static inline size_t bo_graph_rows(const bo_graph *graph, bo_value value)
  */
 static inline size_t bo_graph_columns(const bo_graph *graph, bo_value value)
 {
-    const bo_graph_facts *facts = bo_graph_describe(graph);
-    return facts && value < facts->values ? facts->value[value].columns : 0;
+    const bo_graph_info *info = bo_graph_describe(graph);
+    return info && value < info->values ? info->value[value].columns : 0;
 }
 
 /** Names the scope of the operations that are recorded from now on, for messages and profiles ("layer 3 attention").

@@ -174,7 +174,7 @@ typedef struct bo_head_report {
 
 /** A replacement of softmax attention. */
 typedef struct bo_inspect_candidate {
-    bo_attention_desc attention; /**< kind, proposal, features and window; sizes are those of a layer */
+    bo_attention_desc attention; /**< kind, proposal, features and window; with the sizes of a layer */
     const char *name;            /**< such as "favor# 256" or "window 64 + gaussian 128" */
     const char *options;         /**< as options of the program: "--attention hybrid --features 128 --window 64" */
     bool whitened;               /**< DARK: with the M of bo_attention_whiten() */

@@ -12,7 +12,7 @@
  * does not state otherwise.
  *
  * **Errors.** As all recording functions, these return 0 after an error, which bo_graph_compile() reports. The message
- * names the prefix if a field or a reserved word is invalid.
+ * names the prefix if a field is invalid or a reserved member is not zero.
  *
  * **Ownership.** Prefixes and descriptors are copied or only read during the call. A feature map or an attention in a
  * descriptor must outlive the graph.

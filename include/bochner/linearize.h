@@ -136,14 +136,14 @@ BO_API bo_status bo_linearize(bo_context *context, const bo_linearize_desc *desc
 
 /** Chooses the initial parameters of attention from text, head by head.
  *
- * The queries, keys and values are those of `source`, a model with the same shape, such as the teacher. Parameters are
+ * The queries, keys and values come from `source`, a model with the same shape, such as the teacher. Parameters are
  * tried in a fixed order. The parameters with the smallest error of the head's output, relative to `source`, are set.
  * Frequencies that depend on data (a proposal, sampling OPTIMAL) are drawn instead, unless they have been drawn before.
  * Weights of gates become zero, so that gates start at their biases.
  *
  * @param context      the context
  * @param source       a language model with softmax attention, or the model itself
- * @param[in,out] model the model whose parameters are set
+ * @param[in,out] model  the model whose parameters are set
  * @param corpus       the text
  * @param tokens       number of tokens to use; 0 means 4096
  * @param[out] fits    one entry per key head of every layer: the heads of layers with features, in order; or NULL

@@ -16,9 +16,9 @@
  * merges to the bits of W0, and the merged model differs from the adapted one by rounding only. Unmerging restores the
  * exact bits of W0, A and B, because they are kept.
  *
- * **Files** are those of PEFT. bo_model_save() of an adapted model writes adapter_config.json, which names the base,
- * and adapter_model.safetensors. An adapter whose initial values are not zero is written with twice the rank, so that
- * it subtracts them. Layers that are trained fully are written as a whole and listed in "modules_to_save".
+ * **Files** have the format of PEFT. bo_model_save() of an adapted model writes adapter_config.json, which names the
+ * base, and adapter_model.safetensors. An adapter whose initial values are not zero is written with twice the rank, so
+ * that it subtracts them. Layers that are trained fully are written as a whole and listed in "modules_to_save".
  * bo_model_save() of a merged model writes the model as usual, and a directory `adapter` with the adapter and
  * base.safetensors, the weights before merging. bo_model_load() of the directory of an adapter loads the base and
  * merges.

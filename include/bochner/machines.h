@@ -254,8 +254,8 @@ typedef struct bo_prediction {
  *
  * @param context   the context; progress is reported as "predicting"
  * @param machine   the machine
- * @param inputs rows in the format of the training rows, or the unmodified numbers of the table if the machine was
- * loaded without a schema (see above: rows to predict)
+ * @param inputs  rows in the format of the training rows, or the unmodified numbers of the table if the machine was
+ *     loaded without a schema (see above: rows to predict)
  * @param out       where the results are written; at least one array
  * @return BO_OK; BO_INVALID if an input is not finite, the rows do not have the columns of the fit, or `level` is not
  *     between 0 and 1; BO_UNSUPPORTED if standard deviations or intervals are requested from a classifier or from a
@@ -421,7 +421,7 @@ typedef struct bo_fit_cost {
  * @param shape      the size of the data
  * @param[out] out   the cost
  * @return as bo_machine_fit(); BO_MEMORY if the fit needs more memory than `desc->memory` (the message contains both
- * and the source of the limit)
+ *     and the source of the limit)
  */
 BO_API bo_status bo_machine_estimate(bo_context *context, const bo_machine_desc *desc, const bo_fit_shape *shape,
                                      bo_fit_cost *out);
@@ -461,7 +461,7 @@ BO_API void bo_fitting_destroy(bo_fitting *fitting);
  * @param[in,out] fitting   the fitting
  * @param rows              the rows; not needed after the call
  * @return BO_OK; BO_INVALID if a number is not finite, or the rows differ from the sample in columns, targets or
- * classes
+ *     classes
  */
 BO_API bo_status bo_fitting_add(bo_context *context, bo_fitting *fitting, const bo_samples *rows);
 

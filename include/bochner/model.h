@@ -256,10 +256,10 @@ BO_API bo_status bo_model_evaluate(bo_context *context, const bo_model *model, c
  */
 BO_API const char *bo_model_preset_name(size_t index);
 
-/* ---- facts ------------------------------------------------------------------------------------------------------- */
+/* ---- information ------------------------------------------------------------------------------------------------- */
 
-/** Facts about a model. Created by the library; later versions may add members at the end. */
-typedef struct bo_model_facts {
+/** Information about a model. Created by the library; later versions may add members at the end. */
+typedef struct bo_model_info {
     uint64_t parameters;        /**< number of parameters; tied weights count once */
     uint64_t frozen_parameters; /**< frequencies of MLPs, which are not trained and not counted as parameters */
     size_t bytes;               /**< bytes of the weights */
@@ -272,17 +272,18 @@ typedef struct bo_model_facts {
     /** The id that starts a text, from the same files ("bos_token_id", "bos_token"), else the id that the tokenizer
      * prepends to a text; -1: none. */
     int32_t begin_token;
-    const struct bo_network_facts *network; /**< PREDICT: facts about the network (network.h); NULL: another task */
+    const struct bo_network_info
+        *network; /**< PREDICT: information about the network (network.h); NULL: another task */
     /** CLASSIFY, MATCH: bytes of the state that a text streams through; 0: texts are read as a whole */
     size_t state_bytes;
-} bo_model_facts;
+} bo_model_info;
 
-/** Returns facts about a model.
+/** Returns information about a model.
  *
  * @param model  the model
- * @return the facts, owned by the model; they follow when the model is changed
+ * @return the info, owned by the model; it changes with the model
  */
-BO_API const bo_model_facts *bo_model_report(const bo_model *model);
+BO_API const bo_model_info *bo_model_report(const bo_model *model);
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 

@@ -134,7 +134,7 @@ BO_API bo_status bo_model_create_described(bo_context *context, const bo_descrip
  * @param model     a model of the task `predict`
  * @param examples  the examples
  * @param part      the part
- * @param[out] out  `count` of the part x `outputs` of bo_network_facts, in the order of the part
+ * @param[out] out  `count` of the part x `outputs` of bo_network_info, in the order of the part
  * @return BO_OK; BO_INVALID if the examples do not fit the model or if the part is empty
  */
 BO_API bo_status bo_model_predict(bo_context *context, const bo_model *model, const bo_examples *examples,
@@ -188,13 +188,13 @@ typedef struct bo_examples_arrays {
  *
  * @param context   the context
  * @param arrays    the arrays, which are not copied and must outlive the examples
- * @param[out] out  the examples; release them with bo_examples_destroy() @return BO_OK; BO_INVALID if a number is NaN
- * or infinite, if a class or an edge is out of range, or if no rows remain for
- *     training
+ * @param[out] out  the examples; release them with bo_examples_destroy()
+ * @return BO_OK; BO_INVALID if a number is NaN or infinite, if a class or an edge is out of range, or if no rows remain
+ *     for training
  */
 BO_API bo_status bo_examples_create(bo_context *context, const bo_examples_arrays *arrays, bo_examples **out);
 
-/* ---- facts ------------------------------------------------------------------------------------------------------- */
+/* ---- information ------------------------------------------------------------------------------------------------- */
 
 /** The shape of an example. */
 typedef enum bo_network_input {
@@ -220,9 +220,9 @@ typedef struct bo_layer_info {
     uint64_t weights;  /**< number of parameters, trained or not */
 } bo_layer_info;
 
-/** Facts about a model of the task `predict` (`network` of bo_model_facts). Created by the library; later versions may
- * add members at the end. */
-typedef struct bo_network_facts {
+/** Information about a model of the task `predict` (`network` of bo_model_info). Created by the library; later versions
+ * may add members at the end. */
+typedef struct bo_network_info {
     bo_network_input input;             /**< the kind of input */
     size_t dim;                         /**< numbers per example */
     size_t outputs;                     /**< numbers per example that bo_model_predict() computes */
@@ -235,7 +235,7 @@ typedef struct bo_network_facts {
     const bo_schema *schema;            /**< the columns of the file; NULL: created without a file */
     size_t layers;                      /**< number of layers */
     const bo_layer_info *layer;         /**< the layers, in the order in which they are computed */
-} bo_network_facts;
+} bo_network_info;
 
 /* ==== Experimental ================================================================================================ */
 

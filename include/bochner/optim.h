@@ -124,18 +124,18 @@ BO_API bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_des
 /** Destroys an optimizer. The weights remain. @param optimizer  the optimizer, or NULL */
 BO_API void bo_optimizer_destroy(bo_optimizer *optimizer);
 
-/** Facts about an optimizer. Made by the library; later versions may add members at the end. */
-typedef struct bo_optimizer_facts {
+/** Information about an optimizer. Made by the library; later versions may add members at the end. */
+typedef struct bo_optimizer_info {
     bo_optimizer_desc desc; /**< the descriptor, with the defaults filled in */
     uint64_t steps;         /**< number of steps taken so far */
-} bo_optimizer_facts;
+} bo_optimizer_info;
 
-/** Returns facts about an optimizer.
+/** Returns information about an optimizer.
  *
  * @param optimizer  the optimizer
- * @return the facts, owned by the optimizer; later steps change `steps`
+ * @return the info, owned by the optimizer; later steps change `steps`
  */
-BO_API const bo_optimizer_facts *bo_optimizer_describe(const bo_optimizer *optimizer);
+BO_API const bo_optimizer_info *bo_optimizer_describe(const bo_optimizer *optimizer);
 
 /** Takes one step with the gradients of the weights, which are only read.
  *

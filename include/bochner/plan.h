@@ -437,7 +437,7 @@ typedef struct bo_plan_basis {
 
 /** Creates a plan for a budget.
  *
- * With fitted laws, batch and context are those of the runs. Candidates have between half the parameters of the
+ * Fitted laws keep the batch and the context of the runs. Candidates have between half the parameters of the
  * smallest run and 16 times the parameters of the largest run. Their ratio of width to layers is from 16 to 128, or as
  * in the family's model.
  *

@@ -149,8 +149,8 @@ typedef struct bo_trainer bo_trainer;
  * @param desc      the run; copied, but not what it points to
  * @param[out] out  the new trainer; release it with bo_trainer_destroy() before the model and the data
  * @return BO_OK; BO_INVALID if the data does not fit the model, if the directory contains another run or files that
- * would be overwritten, if another process is training there, or if a run is resumed with other settings; BO_IO if a
- * file cannot be read or written, or if another rank failed; BO_FORMAT if a checkpoint is malformed
+ *     would be overwritten, if another process is training there, or if a run is resumed with other settings; BO_IO if
+ *     a file cannot be read or written, or if another rank failed; BO_FORMAT if a checkpoint is malformed
  */
 BO_API bo_status bo_trainer_create(bo_context *context, const bo_trainer_desc *desc, bo_trainer **out);
 
@@ -241,7 +241,7 @@ BO_API bo_status bo_trainer_evaluate(bo_context *context, bo_trainer *trainer, b
  * @param context  the context
  * @param trainer  the trainer
  * @return BO_OK; BO_INVALID if the trainer has no directory; BO_NUMERIC if a weight is NaN or infinite; BO_IO if a file
- * cannot be written
+ *     cannot be written
  */
 BO_API bo_status bo_trainer_checkpoint(bo_context *context, bo_trainer *trainer);
 

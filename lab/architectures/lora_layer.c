@@ -22,7 +22,7 @@ static bo_value product(bo_graph *graph, const char *name, bo_value x, size_t ou
         .rank = 2,
         .shape = (size_t[]){out, bo_graph_columns(graph, x)},
         .frozen = frozen,
-        .init = {.law = deviation > 0 ? BO_WEIGHT_LAW_NORMAL : BO_WEIGHT_LAW_ZERO, .b = deviation}};
+        .init = {.kind = deviation > 0 ? BO_WEIGHT_INIT_KIND_NORMAL : BO_WEIGHT_INIT_KIND_ZERO, .b = deviation}};
     const bo_value inputs[2] = {x, bo_graph_weight(graph, &w)};
     return lab_graph_one(graph, BO_OPERATION_LINEAR, &(bo_linear_attributes){.weights = 1}, 2, inputs);
 }

@@ -97,7 +97,7 @@ static bo_status train(lab_run *run, const lab_least_squares *data, double lambd
     lab_descent d;
     float w[WEIGHTS];
     bo_optimizer_desc descent = lab_plain_descent;
-    const bo_weight_init init = {BO_WEIGHT_LAW_NORMAL, 0, 0.3};
+    const bo_weight_init init = {BO_WEIGHT_INIT_KIND_NORMAL, 0, 0.3};
     descent.decay = 2 * lambda;
     BO_TRY(lab_descent_open(lab_context(run), &d));
     const bo_value x = bo_graph_input(d.tape.graph, "x", BO_ELEMENT_FLOAT32, COUNT, DIM);

@@ -87,8 +87,8 @@ static bo_status open_setting(lab_run *run, double lambda, double amount, settin
     const bo_noise_attributes added = {.kind = BO_NOISE_NORMAL, .amount = amount};
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, COUNT, DIM);
     const bo_value noisy_input = amount > 0 ? lab_graph_one(graph, BO_OPERATION_NOISE, &added, 1, &x) : x;
-    const bo_value out =
-        lab_graph_linear(s->descent.tape.graph, "w", noisy_input, DIM, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
+    const bo_value out = lab_graph_linear(s->descent.tape.graph, "w", noisy_input, DIM,
+                                          (bo_weight_init){BO_WEIGHT_INIT_KIND_ZERO, 0, 0});
     descent.decay = 2 * lambda; /* the gradient of λ|W|² */
     BO_TRY(lab_descent_ready(&s->descent, lab_graph_squares(s->descent.tape.graph, out, x), COUNT * DIM, &descent,
                              lab_seed(run)));

@@ -115,22 +115,23 @@ static bo_status standardize(lab_run *run, const lab_least_squares *p, lab_least
     return BO_OK;
 }
 
-static bo_value frozen(bo_graph *graph, const char *name, size_t width, bo_weight_law law)
+static bo_value frozen(bo_graph *graph, const char *name, size_t width, bo_weight_init_kind kind)
 {
     char text[32] = "";
     strncat(text, name, sizeof text - 1);
     return bo_graph_weight(
-        graph,
-        &(bo_weight_desc){.name = text, .rank = 2, .shape = (size_t[]){1, width}, .init = {law, 0, 0}, .frozen = true});
+        graph, &(bo_weight_desc){
+                   .name = text, .rank = 2, .shape = (size_t[]){1, width}, .init = {kind, 0, 0}, .frozen = true});
 }
 
 /* Batch normalization without learned gain and bias. */
 static bo_value normalize(bo_graph *graph, bo_value x)
 {
     const size_t width = bo_graph_columns(graph, x);
-    const bo_value inputs[] = {
-        x, frozen(graph, "gain", width, BO_WEIGHT_LAW_ONE), frozen(graph, "bias", width, BO_WEIGHT_LAW_ZERO),
-        frozen(graph, "mean", width, BO_WEIGHT_LAW_ZERO), frozen(graph, "variance", width, BO_WEIGHT_LAW_ONE)};
+    const bo_value inputs[] = {x, frozen(graph, "gain", width, BO_WEIGHT_INIT_KIND_ONE),
+                               frozen(graph, "bias", width, BO_WEIGHT_INIT_KIND_ZERO),
+                               frozen(graph, "mean", width, BO_WEIGHT_INIT_KIND_ZERO),
+                               frozen(graph, "variance", width, BO_WEIGHT_INIT_KIND_ONE)};
     return lab_graph_one(graph, BO_OPERATION_BATCH_NORM, &(bo_batch_norm_attributes){0}, 5, inputs);
 }
 
@@ -228,7 +229,7 @@ static bo_status kept_variance(bo_context *context, const float *x, double q, ui
     const bo_value in = bo_graph_input(d.tape.graph, "x", BO_ELEMENT_FLOAT32, BATCH, CHANNELS);
     const bo_value out = normalize(d.tape.graph, bo_nn_dropout(d.tape.graph, in, q, 1));
     const bo_value line =
-        lab_graph_linear(d.tape.graph, "w", out, CHANNELS, (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, 1});
+        lab_graph_linear(d.tape.graph, "w", out, CHANNELS, (bo_weight_init){BO_WEIGHT_INIT_KIND_NORMAL, 0, 1});
     bo_status status = lab_descent_ready(&d, lab_graph_squares(d.tape.graph, line, in), 1, &lab_plain_descent, seed);
     if (status == BO_OK) status = bo_graph_write(context, d.tape.graph, in, x);
     for (size_t t = 0; t < 100 && status == BO_OK; t++) status = lab_descent_gradients(&d, NULL);
@@ -264,14 +265,14 @@ enum { TRAIN = 256, TEST = 1024, WIDTH = 64 };
 /* Two hidden layers, of which the second is normalized, with dropout between them or after them. */
 static bo_value network(bo_graph *graph, bo_value x, double rate, bool last)
 {
-    const bo_weight_init first = {BO_WEIGHT_LAW_NORMAL, 0, sqrt(2.0 / DIM)},
-                         other = {BO_WEIGHT_LAW_NORMAL, 0, sqrt(2.0 / WIDTH)};
+    const bo_weight_init first = {BO_WEIGHT_INIT_KIND_NORMAL, 0, sqrt(2.0 / DIM)},
+                         other = {BO_WEIGHT_INIT_KIND_NORMAL, 0, sqrt(2.0 / WIDTH)};
     bo_value h = lab_graph_unary(graph, BO_UNARY_RELU, lab_graph_linear(graph, "first", x, WIDTH, first));
     if (!last) h = bo_nn_dropout(graph, h, rate, 1);
     h = normalize(graph, lab_graph_linear(graph, "second", h, WIDTH, other));
     h = lab_graph_unary(graph, BO_UNARY_RELU, h);
     if (last) h = bo_nn_dropout(graph, h, rate, 1);
-    return lab_graph_linear(graph, "third", h, 1, (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, sqrt(1.0 / WIDTH)});
+    return lab_graph_linear(graph, "third", h, 1, (bo_weight_init){BO_WEIGHT_INIT_KIND_NORMAL, 0, sqrt(1.0 / WIDTH)});
 }
 
 typedef struct examples {

@@ -86,7 +86,7 @@ static bo_status record_errors(bo_context *context, errors *e)
     const bo_value x = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, p->rows, p->dim);
     const bo_value zero = bo_graph_input(graph, "zero", BO_ELEMENT_FLOAT32, p->rows, e->starts);
     const bo_value product =
-        lab_graph_linear(e->descent.tape.graph, "w", x, e->starts, (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, 1});
+        lab_graph_linear(e->descent.tape.graph, "w", x, e->starts, (bo_weight_init){BO_WEIGHT_INIT_KIND_NORMAL, 0, 1});
     const bo_value loss = lab_graph_squares(e->descent.tape.graph, product, zero);
     BO_TRY(lab_descent_ready(&e->descent, loss, (double)(p->rows * e->starts), &lab_plain_descent, 1));
     BO_TRY(bo_graph_write(context, graph, x, p->x_single));

@@ -272,10 +272,10 @@ static bo_status open_network(lab_run *run, network *n)
     const bo_value x = bo_graph_input(n->descent.tape.graph, "x", BO_ELEMENT_FLOAT32, EXAMPLES, IN);
     const bo_value y = bo_graph_input(n->descent.tape.graph, "y", BO_ELEMENT_FLOAT32, EXAMPLES, 1);
     const bo_value first = lab_graph_linear(n->descent.tape.graph, "first", x, HIDDEN,
-                                            (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, 1 / sqrt(IN)});
+                                            (bo_weight_init){BO_WEIGHT_INIT_KIND_NORMAL, 0, 1 / sqrt(IN)});
     const bo_value hidden = lab_graph_unary(n->descent.tape.graph, BO_UNARY_TANH, first);
     const bo_value out = lab_graph_linear(n->descent.tape.graph, "second", hidden, 1,
-                                          (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, 1 / sqrt(HIDDEN)});
+                                          (bo_weight_init){BO_WEIGHT_INIT_KIND_NORMAL, 0, 1 / sqrt(HIDDEN)});
     BO_TRY(lab_descent_ready(&n->descent, lab_graph_squares(n->descent.tape.graph, out, y), 1, &lab_plain_descent,
                              lab_seed(run)));
     for (size_t i = 0; i < EXAMPLES; i++) {

@@ -162,11 +162,11 @@ static bo_value record_network(const void *user, bo_graph *graph, bo_value x)
                               .rank = 2,
                               .shape = (size_t[]){HIDDEN, in},
                               .frozen = n->frozen,
-                              .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = sqrt(2 / (double)in)}};
+                              .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = sqrt(2 / (double)in)}};
     const bo_weight_desc a = {.name = readout,
                               .rank = 2,
                               .shape = (size_t[]){1, HIDDEN},
-                              .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt(HIDDEN)}};
+                              .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1 / sqrt(HIDDEN)}};
     const bo_linear_attributes linear = {.weights = 1};
     bo_value h = lab_graph_one(graph, BO_OPERATION_LINEAR, &linear, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
     h = lab_graph_unary(graph, BO_UNARY_RELU, h);

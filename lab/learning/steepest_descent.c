@@ -249,7 +249,7 @@ static bo_status open_setting(lab_run *run, problem what, norm kind, setting *s)
     const bo_value in = bo_graph_input(graph, "x", BO_ELEMENT_FLOAT32, EXAMPLES, IN);
     const bo_value zero = bo_graph_input(graph, "zero", BO_ELEMENT_FLOAT32, EXAMPLES, OUT);
     const bo_value product =
-        lab_graph_linear(s->descent.tape.graph, "w", in, OUT, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
+        lab_graph_linear(s->descent.tape.graph, "w", in, OUT, (bo_weight_init){BO_WEIGHT_INIT_KIND_ZERO, 0, 0});
     const bo_value loss = lab_graph_squares(s->descent.tape.graph, product, zero);
     BO_TRY(lab_descent_ready(&s->descent, loss, 0.5 * EXAMPLES * OUT, &optimizers[kind], 1));
     BO_TRY(bo_graph_write(s->descent.tape.context, graph, in, x));

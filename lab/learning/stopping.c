@@ -4,7 +4,7 @@
 bo_value lab_record_linear(const void *user, bo_graph *graph, bo_value x)
 {
     (void)user;
-    return lab_graph_linear(graph, "readout", x, 1, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
+    return lab_graph_linear(graph, "readout", x, 1, (bo_weight_init){BO_WEIGHT_INIT_KIND_ZERO, 0, 0});
 }
 
 static double share_of(const lab_fit *fit, size_t relevant)

@@ -298,8 +298,10 @@ static bo_value record(const void *user, bo_graph *graph, bo_value x)
 {
     const step *s = user;
     char name[] = "W";
-    const bo_weight_desc w = {
-        .name = name, .rank = 2, .shape = (size_t[]){s->out, s->in}, .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1}};
+    const bo_weight_desc w = {.name = name,
+                              .rank = 2,
+                              .shape = (size_t[]){s->out, s->in},
+                              .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1}};
     const bo_linear_attributes attributes = {.weights = 1, .scale = s->factor};
     return lab_graph_one(graph, BO_OPERATION_LINEAR, &attributes, 2, (bo_value[]){x, bo_graph_weight(graph, &w)});
 }

@@ -20,7 +20,7 @@ bo_status lab_perturbed_open(bo_context *context, const lab_least_squares *p, co
     const bo_value y = bo_graph_input(out->tape.graph, "y", BO_ELEMENT_FLOAT32, p->rows, 1);
     const bo_value perturbed_input = perturbation ? perturbation->record(out->tape.graph, x, perturbation->user) : x;
     const bo_value prediction =
-        lab_graph_linear(out->tape.graph, "w", perturbed_input, 1, (bo_weight_init){BO_WEIGHT_LAW_ZERO, 0, 0});
+        lab_graph_linear(out->tape.graph, "w", perturbed_input, 1, (bo_weight_init){BO_WEIGHT_INIT_KIND_ZERO, 0, 0});
     const bo_value loss = lab_graph_squares(out->tape.graph, prediction, y);
     bo_status status = lab_descent_ready(out, loss, scale * (double)p->rows, optimizer, seed);
     if (status == BO_OK) status = bo_graph_write(context, out->tape.graph, x, p->x_single);

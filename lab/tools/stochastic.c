@@ -17,7 +17,7 @@ static bo_status record(lab_stochastic *s)
     const bo_value ones = bo_graph_weight(graph, &(bo_weight_desc){.name = ones_name,
                                                                    .rank = 2,
                                                                    .shape = (size_t[]){1, d},
-                                                                   .init = {BO_WEIGHT_LAW_ONE, 0, 0},
+                                                                   .init = {BO_WEIGHT_INIT_KIND_ONE, 0, 0},
                                                                    .frozen = true});
     const bo_value diagonal = lab_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){owner, w});
     const bo_value products = lab_graph_one(graph, BO_OPERATION_PRODUCT, NULL, 2, (bo_value[]){s->x, diagonal});

@@ -62,7 +62,7 @@ static bo_value weighted_sum(lab_tape *tape, bo_value output)
     bo_value arriving = bo_graph_weight(tape->graph, &(bo_weight_desc){.name = LAB_ARRIVING,
                                                                        .rank = 2,
                                                                        .shape = (size_t[]){1, numbers},
-                                                                       .init = {.law = BO_WEIGHT_LAW_ONE},
+                                                                       .init = {.kind = BO_WEIGHT_INIT_KIND_ONE},
                                                                        .role = BO_WEIGHT_ROLE_VECTOR,
                                                                        .frozen = true});
     return multiply(tape->graph, bo_graph_reshape(tape->graph, output, numbers), arriving);

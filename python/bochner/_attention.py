@@ -496,7 +496,7 @@ class State:
         return out[..., 0, :]
 
     def extend(self, q: Any, k: Any, v: Any, **parameters: Unpack[AttentionInputs]) -> Array:
-        """Process a block of tokens. Shapes are those of :meth:`Attention.__call__`, one batch entry per sequence."""
+        """Process a block of tokens. Shapes are as in :meth:`Attention.__call__`, with one batch entry per sequence."""
         call = Call(self._attention, q, k, v, parameters)
         if call.call.sequences != self.sequences:
             raise InvalidArgumentError(f"q has {call.call.sequences} sequences; the state has {self.sequences}")

@@ -21,7 +21,7 @@ from . import _bindings as c
 from ._arrays import address, as_array
 from ._estimators import as_labels, as_targets, check_length
 from ._library import Context, Handle, InvalidArgumentError, collected_warnings, lib, renamed
-from ._model_core import network_facts
+from ._model_core import network_info
 from ._settings import fill, flag
 from ._tables import Table, csv_columns, csv_names, csv_text, index_columns, labels_of, read_table, warn
 
@@ -46,7 +46,7 @@ class Needs:
 
     Attributes
     ----------
-    facts : bo_network_facts or None
+    facts : bo_network_info or None
         The facts of the model; None for a description.
     classes : numpy.ndarray or None
         The classes of a model; None: numbers are predicted, or the model does not exist yet.
@@ -69,7 +69,7 @@ class Needs:
 
     @classmethod
     def of_model(cls, handle: Handle, shape: dict[str, Any]) -> Needs:
-        facts = network_facts(handle)
+        facts = network_info(handle)
         return cls(shape, not facts.reconstructs, facts.classes > 0, facts, handle)
 
     @property

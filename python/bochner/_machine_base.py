@@ -63,7 +63,7 @@ _IMPORTANCE_ROWS, _IMPORTANCE_WORK = 500, 100_000  # rows, and rows times column
 class FitReport(Report):
     """The settings and the results of a fit: kernel, gamma, regularization, solver, seconds, validation errors, ...
 
-    Members are those of bo_fit_report in machines.h, with `lambda` as `regularization`. Members that do not apply are
+    The members of bo_fit_report in machines.h, with `lambda` as `regularization`. Members that do not apply are
     omitted. `kernel_error` is a :class:`bochner.features.KernelError`, if features estimate the kernel.
     """
 

@@ -122,9 +122,9 @@ class Core:
         return frozenset((ctypes.c_int32 * facts.end_count).from_address(facts.end_tokens) if facts.end_count else ())
 
 
-def network_facts(handle: Handle) -> Any:
+def network_info(handle: Handle) -> Any:
     """The facts in network.h about a model of the task predict."""
-    return c.bo_network_facts.from_address(lib.bo_model_report(handle).contents.network)
+    return c.bo_network_info.from_address(lib.bo_model_report(handle).contents.network)
 
 
 def _no_destroy(address: int) -> None:

@@ -20,7 +20,7 @@ from ._examples import Needs, open_examples, part_number, pointer_to, rows_of
 from ._library import (
     InvalidArgumentError, UnsupportedError, enum_name, lib, long_context, parse, path_bytes, saved_bytes, text_bytes,
 )  # fmt: skip
-from ._model_core import Core, network_facts
+from ._model_core import Core, network_info
 from ._reports import Report, table
 from ._saved import read_file
 from ._settings import Unpack, checks_names, fill, flag, read_struct
@@ -178,7 +178,7 @@ class Predictor:
         return Needs.of_model(core.handle, shape)
 
     def _network_summary(self, core: Core) -> Summary:
-        facts = network_facts(core.handle)
+        facts = network_info(core.handle)
         layers = [Report(read_struct(facts.layer[i])) for i in range(facts.layers)]
         return Summary({
             "task": self.task, "input": enum_name(c.BO_ENUM_NETWORK_INPUT, facts.input), "dim": facts.dim,
@@ -330,7 +330,7 @@ class Predictor:
     def predict_proba(self, x: Any, *, edges: Any = None, undirected: bool = False, self_loops: bool = False) -> Array:
         """Predict probabilities of classes, (rows, classes), in the order of :attr:`classes`.
 
-        Arguments are those of :meth:`predict`.
+        Takes the same arguments as :meth:`predict`.
         """
         if self.classes is None:
             raise UnsupportedError(f"predict_proba: the model of the task {self.task} has no classes")

@@ -75,7 +75,7 @@ class TrainingReport(Report):
 class History(Report):
     """The result of a run, with all reports.
 
-    The items are those of the last report, and `canceled`, which is true if a callback stopped the run.
+    The items of the last report, and `canceled`, which is true if a callback stopped the run.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from . import _bindings as c
 from . import _chat, _library, _training
 from ._arrays import address, as_bytes, as_float32
 from ._chat import Message
-from ._model_core import Core, network_facts
+from ._model_core import Core, network_info
 from ._library import (
     Handle, InvalidArgumentError, bytes_source, enum_name, file_sink, file_source, lib, long_context, parse,
     precision_number, saved_bytes,
@@ -396,7 +396,7 @@ class Model(Predictor):
         """Number of layers."""
         core = self._open
         predicts = core.desc.task == c.BO_MODEL_TASK_PREDICT
-        return int(network_facts(core.handle).layers if predicts else core.desc.layers)
+        return int(network_info(core.handle).layers if predicts else core.desc.layers)
 
     @property
     def vocab(self) -> int:
@@ -616,7 +616,7 @@ class Model(Predictor):
         repetition_penalty : float, optional
             Penalty on the latest 64 tokens (default: 1, none).
         seed : int
-            Seed of the choices. The tokens are those of `bochner generate` with the same options.
+            Seed of the choices. `bochner generate` with the same options chooses the same tokens.
         stop : str or list of str
             Texts before which generation ends.
         ignore_end : bool
@@ -639,7 +639,7 @@ class Model(Predictor):
 
     @checks_names(GenerationSettings)
     def generate_text(self, prompt: Any = None, **options: Unpack[GenerationSettings]) -> str:
-        """Continue a text and return the continuation. Options are those of :meth:`generate`."""
+        """Continue a text and return the continuation. Takes the options of :meth:`generate`."""
         return self.generate(prompt, **options).text()
 
     @checks_names(GenerationSettings)

@@ -77,7 +77,7 @@ def __dir__() -> list[str]:
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------
-# The lists are those of the library; tests/python/test_typing.py compares them.
+# The lists must equal the lists of the library; tests/python/test_typing.py compares them.
 
 AttentionKind = Literal[
     "softmax", "linear", "rfa", "rfa-gate", "favor", "favor++", "favor#", "dark", "hybrid", "poly", "taylor", "retention",

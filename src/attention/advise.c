@@ -89,15 +89,15 @@ static bo_attention_desc desc_of(const bo_trials *t, const bo_advice_candidate *
 /* ---- one candidate with a given number of features --------------------------------------------------------------- */
 
 /* A candidate, either its map alone or with a window, and its calibration. */
-typedef struct contest {
+typedef struct candidate_run {
     const bo_trials *trials;
     bo_attention_desc desc;      /* valid for any number of features */
     bo_calibration *calibration; /* NULL: no calibration is needed */
     size_t fixed;                /* number of features if it is fixed, else 0 */
-} contest;
+} candidate_run;
 
 /* Creates an attention with one key head per problem. */
-static bo_status make_attention(const contest *c, size_t features, bo_attention **out)
+static bo_status make_attention(const candidate_run *c, size_t features, bo_attention **out)
 {
     bo_attention_desc desc = c->desc;
     desc.features.features = features;
@@ -106,9 +106,9 @@ static bo_status make_attention(const contest *c, size_t features, bo_attention 
 }
 
 /* The caller must destroy the calibration of *out, also on failure. */
-static bo_status contest_begin(const bo_trials *t, const bo_attention_desc *desc, size_t fixed, contest *out)
+static bo_status candidate_begin(const bo_trials *t, const bo_attention_desc *desc, size_t fixed, candidate_run *out)
 {
-    *out = (contest){.trials = t, .desc = *desc, .fixed = fixed};
+    *out = (candidate_run){.trials = t, .desc = *desc, .fixed = fixed};
     if (desc->proposal == BO_PROPOSAL_NONE && desc->features.sampling == BO_SAMPLING_DRAWN) return BO_OK;
     bo_attention_shape shape = {.sequences = 1, .tokens = BO_CALIBRATION_ROWS};
     bo_attention_inputs in = {.q = t->search.calibration_q, .k = t->search.calibration_k};
@@ -120,14 +120,14 @@ static bo_status contest_begin(const bo_trials *t, const bo_attention_desc *desc
     return status;
 }
 
-static bo_status redraw(const contest *c, bo_attention *attention, uint64_t draw)
+static bo_status redraw(const candidate_run *c, bo_attention *attention, uint64_t draw)
 {
     if (c->calibration) return bo_calibration_apply(c->trials->context, c->calibration, attention, draw, NULL);
     return bo_attention_redraw(c->trials->context, attention, draw);
 }
 
 /* Computes the error of one draw. INFINITY: a denominator is near 0, or the output overflows. */
-static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attention *attention, uint64_t draw,
+static bo_status try_draw(const candidate_run *c, const bo_survey *survey, bo_attention *attention, uint64_t draw,
                           double *error)
 {
     bo_survey_result result;
@@ -139,7 +139,7 @@ static bo_status try_draw(const contest *c, const bo_survey *survey, bo_attentio
 }
 
 /* Computes the error with the search queries and one draw. */
-static bo_status try_size(const contest *c, size_t features, double *error)
+static bo_status try_size(const candidate_run *c, size_t features, double *error)
 {
     bo_attention *attention;
     BO_TRY(make_attention(c, features, &attention));
@@ -150,7 +150,7 @@ static bo_status try_size(const contest *c, size_t features, double *error)
 
 /* Tests with more queries whether every draw reaches the target, and computes the root mean square of the errors. Stops
  * at the first failure. */
-static bo_status confirm(const contest *c, size_t features, bool *reached, double *error)
+static bo_status confirm(const candidate_run *c, size_t features, bool *reached, double *error)
 {
     bo_attention *attention;
     double squares = 0, draws = 0;
@@ -170,7 +170,7 @@ static bo_status confirm(const contest *c, size_t features, bool *reached, doubl
 
 /* ---- the search -------------------------------------------------------------------------------------------------- */
 
-static bo_status predict(const contest *c, double *features)
+static bo_status predict(const candidate_run *c, double *features)
 {
     const bo_trials *t = c->trials;
     size_t min_features = c->fixed ? c->fixed : BO_MIN_FEATURES;
@@ -199,7 +199,7 @@ static size_t first_size(size_t max_features, double predicted)
 
 /* Doubles the size until the target is reached, or halves it while the target is reached; then doubles it until the
  * result is confirmed. */
-static bo_status search_sizes(const contest *c, size_t hint, bo_row *row)
+static bo_status search_sizes(const candidate_run *c, size_t hint, bo_row *row)
 {
     double target = c->trials->target, smaller;
     size_t features = first_size(row->max_features, isnan(row->predicted) ? (double)hint : row->predicted);
@@ -220,7 +220,7 @@ static bo_status search_sizes(const contest *c, size_t hint, bo_row *row)
     return BO_OK;
 }
 
-static bo_status search(const contest *c, size_t hint, bo_row *row)
+static bo_status search(const candidate_run *c, size_t hint, bo_row *row)
 {
     bool reached;
     BO_TRY(predict(c, &row->predicted));
@@ -234,10 +234,10 @@ static bo_status search(const contest *c, size_t hint, bo_row *row)
  * formula. */
 static bo_status candidate_search(const bo_trials *t, const bo_advice_candidate *candidate, size_t hint, bo_row *out)
 {
-    contest c;
+    candidate_run c;
     bo_attention_desc desc = desc_of(t, candidate, BO_MIN_FEATURES);
     *out = (bo_row){.candidate = candidate, .max_features = t->max_features};
-    bo_status status = contest_begin(t, &desc, candidate_features(t, candidate), &c);
+    bo_status status = candidate_begin(t, &desc, candidate_features(t, candidate), &c);
     if (c.fixed) out->max_features = c.fixed;
     if (candidate->sampling == BO_SAMPLING_OPTIMAL) out->max_features = bo_min(t->max_features, BO_MAX_CHOSEN_FEATURES);
     if (status == BO_OK) status = search(&c, hint, out);
@@ -255,7 +255,7 @@ static bool row_has_hybrid(const bo_row *row)
 }
 
 /* Searches upward from the minimum number of features: one draw, then the draws that confirm it. */
-static bo_status search_with_window(const contest *c, bo_row *row)
+static bo_status search_with_window(const candidate_run *c, bo_row *row)
 {
     bool reached = false;
     size_t features = c->fixed ? c->fixed : BO_MIN_FEATURES;
@@ -271,7 +271,7 @@ static bo_status search_with_window(const contest *c, bo_row *row)
 
 static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *out)
 {
-    contest c;
+    candidate_run c;
     size_t fixed = candidate_features(t, row->candidate);
     *out = *row;
     out->desc.kind = BO_ATTENTION_HYBRID;
@@ -279,7 +279,7 @@ static bo_status hybrid_search(const bo_trials *t, const bo_row *row, bo_row *ou
     out->desc.window = BO_DEFAULT_WINDOW;
     out->max_features = fixed ? fixed : bo_min(row->features ? row->features : t->max_features, BO_MAX_CHOSEN_FEATURES);
     out->predicted = NAN;
-    bo_status status = contest_begin(t, &out->desc, fixed, &c);
+    bo_status status = candidate_begin(t, &out->desc, fixed, &c);
     if (status == BO_OK) status = search_with_window(&c, out);
     bo_calibration_destroy(c.calibration);
     return status;

@@ -68,7 +68,7 @@ typedef struct bo_attention_inputs {
 
 /* The output arrays of gradients; NULL: not requested.
  *
- * Every array is overwritten. Shapes are those of bo_attention_inputs.
+ * Every array is overwritten. Shapes are as in bo_attention_inputs.
  */
 typedef struct bo_attention_gradients {
     float *q; /* of q */
@@ -116,7 +116,7 @@ bo_status bo_attention_measure_arrays(bo_context *context, const bo_attention *a
                                       const bo_attention_shape *shape, const bo_attention_inputs *inputs,
                                       const float *out, size_t queries, bo_attention_accuracy *error);
 
-/* The inputs of an attention in float64: shapes, ranges and defaults are those of bo_attention_inputs. */
+/* The inputs of an attention in float64: shapes, ranges and defaults are as in bo_attention_inputs. */
 typedef struct bo_attention_inputs_f64 {
     const double *q;         /* queries */
     const double *k;         /* keys */
@@ -136,7 +136,7 @@ typedef struct bo_attention_inputs_f64 {
 
 /* The output arrays of float64 gradients; NULL: not requested.
  *
- * Every array is overwritten. Shapes are those of bo_attention_inputs_f64.
+ * Every array is overwritten. Shapes are as in bo_attention_inputs_f64.
  */
 typedef struct bo_attention_gradients_f64 {
     double *q;            /* of q */

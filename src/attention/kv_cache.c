@@ -31,36 +31,36 @@ bo_kv_cache bo_kv_cache_in(const bo_attention *attention, const void *state, siz
                           desc->value_dim);
 }
 
-static float *key_slot(const bo_kv_cache *kept, size_t slot)
+static float *key_slot(const bo_kv_cache *cache, size_t slot)
 {
-    return kept->keys + slot / BO_PANEL * BO_PANEL * kept->dim + slot % BO_PANEL;
+    return cache->keys + slot / BO_PANEL * BO_PANEL * cache->dim + slot % BO_PANEL;
 }
 
 /* Returns the number of slots from this one to the end of its panel or of the ring. */
-static size_t slots_ahead(const bo_kv_cache *kept, size_t slot)
+static size_t slots_ahead(const bo_kv_cache *cache, size_t slot)
 {
-    size_t ahead = BO_PANEL - slot % BO_PANEL, left = kept->ring - slot;
+    size_t ahead = BO_PANEL - slot % BO_PANEL, left = cache->ring - slot;
     return ahead < left ? ahead : left;
 }
 
-static void store(const bo_kernels *kernels, const bo_kv_cache *kept, size_t slot, size_t count, const float *keys,
+static void store(const bo_kernels *kernels, const bo_kv_cache *cache, size_t slot, size_t count, const float *keys,
                   size_t key_stride, const float *values, size_t value_stride)
 {
-    kernels->transpose(count, kept->dim, keys, key_stride, key_slot(kept, slot), BO_PANEL);
+    kernels->transpose(count, cache->dim, keys, key_stride, key_slot(cache, slot), BO_PANEL);
     for (size_t i = 0; i < count; i++) {
-        memcpy(kept->values + (slot + i) * kept->value_dim, values + i * value_stride,
-               kept->value_dim * sizeof *values);
+        memcpy(cache->values + (slot + i) * cache->value_dim, values + i * value_stride,
+               cache->value_dim * sizeof *values);
     }
 }
 
-void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *kept, size_t position, size_t count, bo_rows keys,
-                        bo_rows values)
+void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *cache, size_t position, size_t count,
+                        bo_rows keys, bo_rows values)
 {
-    size_t done = count > kept->ring ? count - kept->ring : 0;
+    size_t done = count > cache->ring ? count - cache->ring : 0;
     while (done < count) {
-        size_t slot = (position + done) % kept->ring, next = slots_ahead(kept, slot);
+        size_t slot = (position + done) % cache->ring, next = slots_ahead(cache, slot);
         if (next > count - done) next = count - done;
-        store(kernels, kept, slot, next, keys.at + done * keys.stride, keys.stride, values.at + done * values.stride,
+        store(kernels, cache, slot, next, keys.at + done * keys.stride, keys.stride, values.at + done * values.stride,
               values.stride);
         done += next;
     }
@@ -74,12 +74,12 @@ size_t bo_kv_packed_numbers(size_t dim, size_t value_dim)
            bo_bf16_numbers(BO_PANEL, value_dim) + bo_bf16_numbers(dim, BO_PANEL);
 }
 
-bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel)
+bo_kv_packed bo_kv_packed_at(const bo_kv_cache *cache, size_t panel)
 {
-    bo_kv_packed p = {.scores = kept->packed + panel * bo_kv_packed_numbers(kept->dim, kept->value_dim)};
-    p.values = p.scores + bo_bf16_numbers(BO_PANEL, kept->dim);
-    p.value_scores = p.values + bo_bf16_numbers(kept->value_dim, BO_PANEL);
-    p.keys = p.value_scores + bo_bf16_numbers(BO_PANEL, kept->value_dim);
+    bo_kv_packed p = {.scores = cache->packed + panel * bo_kv_packed_numbers(cache->dim, cache->value_dim)};
+    p.values = p.scores + bo_bf16_numbers(BO_PANEL, cache->dim);
+    p.value_scores = p.values + bo_bf16_numbers(cache->value_dim, BO_PANEL);
+    p.keys = p.value_scores + bo_bf16_numbers(BO_PANEL, cache->value_dim);
     return p;
 }
 
@@ -95,11 +95,11 @@ static void pack_padded(const bo_micro_bf16 *micro, size_t lines, size_t count, 
 }
 
 /* Packs the first `count` slots of a panel. */
-static void pack_panel(const bo_micro_bf16 *micro, const bo_kv_cache *kept, size_t panel, size_t count, bool backward)
+static void pack_panel(const bo_micro_bf16 *micro, const bo_kv_cache *cache, size_t panel, size_t count, bool backward)
 {
-    const size_t dim = kept->dim, value_dim = kept->value_dim;
-    const float *keys = kept->keys + panel * BO_PANEL * dim, *values = kept->values + panel * BO_PANEL * value_dim;
-    bo_kv_packed p = bo_kv_packed_at(kept, panel);
+    const size_t dim = cache->dim, value_dim = cache->value_dim;
+    const float *keys = cache->keys + panel * BO_PANEL * dim, *values = cache->values + panel * BO_PANEL * value_dim;
+    bo_kv_packed p = bo_kv_packed_at(cache, panel);
     micro->pack_b(count, dim, 1, keys, BO_PANEL, false, p.scores);
     pack_padded(micro, value_dim, count, values, value_dim, false, p.values);
     if (!backward) return;
@@ -107,20 +107,20 @@ static void pack_panel(const bo_micro_bf16 *micro, const bo_kv_cache *kept, size
     pack_padded(micro, dim, count, keys, BO_PANEL, true, p.keys);
 }
 
-void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *kept, size_t oldest, size_t first, size_t end,
+void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *cache, size_t oldest, size_t first, size_t end,
                       bool backward)
 {
-    if (end - first > kept->ring) first = end - kept->ring;
+    if (end - first > cache->ring) first = end - cache->ring;
     for (size_t at = first / BO_PANEL * BO_PANEL; at < end; at += BO_PANEL)
         if (at >= oldest)
-            pack_panel(kernels->bf16, kept, at % kept->ring / BO_PANEL, bo_min(BO_PANEL, end - at), backward);
+            pack_panel(kernels->bf16, cache, at % cache->ring / BO_PANEL, bo_min(BO_PANEL, end - at), backward);
 }
 
-bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *kept, size_t position, size_t end)
+bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *cache, size_t position, size_t end)
 {
-    size_t slot = position % kept->ring, count = slots_ahead(kept, slot);
+    size_t slot = position % cache->ring, count = slots_ahead(cache, slot);
     if (count > end - position) count = end - position;
-    return (bo_kv_piece){key_slot(kept, slot), kept->values + slot * kept->value_dim, count, slot / BO_PANEL,
+    return (bo_kv_piece){key_slot(cache, slot), cache->values + slot * cache->value_dim, count, slot / BO_PANEL,
                          slot % BO_PANEL};
 }
 
@@ -130,20 +130,20 @@ size_t bo_kv_cache_token(const bo_attention *attention, const bo_attention_input
     size_t tokens = (size_t)((const bo_state_header *)state)->tokens,
            row = sequence * attention->desc.key_heads + key_head;
     if (!in->k) return tokens;
-    bo_kv_cache kept = bo_kv_cache_in(attention, state, key_head);
-    bo_rows k = {(float *)in->k + row * kept.dim, kept.dim},
-            v = {(float *)in->v + row * kept.value_dim, kept.value_dim};
-    bo_kv_cache_append(attention->kernels, &kept, tokens, 1, k, v);
+    bo_kv_cache cache = bo_kv_cache_in(attention, state, key_head);
+    bo_rows k = {(float *)in->k + row * cache.dim, cache.dim},
+            v = {(float *)in->v + row * cache.value_dim, cache.value_dim};
+    bo_kv_cache_append(attention->kernels, &cache, tokens, 1, k, v);
     return tokens + 1;
 }
 
-void bo_kv_cache_read(const bo_kernels *kernels, const bo_kv_cache *kept, size_t first, size_t count, float *keys,
+void bo_kv_cache_read(const bo_kernels *kernels, const bo_kv_cache *cache, size_t first, size_t count, float *keys,
                       float *values)
 {
     for (size_t done = 0; done < count;) {
-        bo_kv_piece piece = bo_kv_cache_piece(kept, first + done, first + count);
-        kernels->transpose(kept->dim, piece.count, piece.keys, BO_PANEL, keys + done * kept->dim, kept->dim);
-        memcpy(values + done * kept->value_dim, piece.values, piece.count * kept->value_dim * sizeof *values);
+        bo_kv_piece piece = bo_kv_cache_piece(cache, first + done, first + count);
+        kernels->transpose(cache->dim, piece.count, piece.keys, BO_PANEL, keys + done * cache->dim, cache->dim);
+        memcpy(values + done * cache->value_dim, piece.values, piece.count * cache->value_dim * sizeof *values);
         done += piece.count;
     }
 }
@@ -160,8 +160,8 @@ float *bo_kv_cache_gradient(const bo_attention *attention, const float *gradient
 float *bo_cached_gates(const bo_attention *attention, const void *state, size_t key_head)
 {
     const bo_attention_desc *desc = &attention->desc;
-    char *kept = bo_state_cache(attention, (void *)state, key_head);
-    return (float *)(kept + bo_kv_cache_bytes(attention->cached_keys, desc->dim, desc->value_dim));
+    char *cache = bo_state_cache(attention, (void *)state, key_head);
+    return (float *)(cache + bo_kv_cache_bytes(attention->cached_keys, desc->dim, desc->value_dim));
 }
 
 void bo_cached_gates_read(const bo_attention *attention, const void *state, size_t key_head, size_t first, size_t count,
@@ -183,11 +183,11 @@ double bo_cached_gates_entry(const bo_attention *attention, const void *state, s
 {
     size_t slots = attention->cached_keys, first = (size_t)bo_attention_state_tokens(state) % slots;
     if (!attention->cached_gates) return gate < BO_MIN_LOG_GATE ? BO_NO_ENTRY : (double)slots * (double)gate;
-    const float *kept = bo_cached_gates(attention, state, key_head);
-    double sum = (double)bo_log_input(attention, bo_log_gate(kept + first)) + (double)gate;
+    const float *cache = bo_cached_gates(attention, state, key_head);
+    double sum = (double)bo_log_input(attention, bo_log_gate(cache + first)) + (double)gate;
     bool wiped = gate < BO_MIN_LOG_GATE;
     for (size_t i = 1; i < slots; i++) {
-        float next = kept[first + i < slots ? first + i : first + i - slots];
+        float next = cache[first + i < slots ? first + i : first + i - slots];
         wiped |= next < BO_MIN_LOG_GATE;
         sum += (double)next;
     }

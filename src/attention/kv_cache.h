@@ -27,10 +27,10 @@ typedef struct bo_kv_packed {
 } bo_kv_packed;
 /* Returns the length of a packed panel, in elements. */
 size_t bo_kv_packed_numbers(size_t dim, size_t value_dim);
-bo_kv_packed bo_kv_packed_at(const bo_kv_cache *kept, size_t panel);
+bo_kv_packed bo_kv_packed_at(const bo_kv_cache *cache, size_t panel);
 /* Packs the panels of the positions first … end - 1, except those that start before `oldest`, the first position
  * that was stored. backward: with the factors of dO Vᵀ and dS K. */
-void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *kept, size_t oldest, size_t first, size_t end,
+void bo_kv_cache_pack(const bo_kernels *kernels, const bo_kv_cache *cache, size_t oldest, size_t first, size_t end,
                       bool backward);
 
 /* Returns the bytes for a ring of `ring` slots, a multiple of 64. */
@@ -40,15 +40,15 @@ bo_kv_cache bo_kv_cache_at(void *bytes, size_t ring, size_t dim, size_t value_di
 bo_kv_cache bo_kv_cache_in(const bo_attention *attention, const void *state, size_t key_head);
 
 /* Stores `count` keys and values, starting at `position`; if the ring has fewer slots, only the latest. */
-void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *kept, size_t position, size_t count, bo_rows keys,
-                        bo_rows values);
+void bo_kv_cache_append(const bo_kernels *kernels, const bo_kv_cache *cache, size_t position, size_t count,
+                        bo_rows keys, bo_rows values);
 
 /* Stores the token of a step (bo_attention_step) in a state, if the step has a key. Returns the number of tokens in the
  * state afterwards. */
 size_t bo_kv_cache_token(const bo_attention *attention, const bo_attention_inputs *in, size_t sequence, size_t key_head,
                          void *state);
 /* Copies keys (count x dim) and values (count x value_dim) of the positions from `first` on. */
-void bo_kv_cache_read(const bo_kernels *kernels, const bo_kv_cache *kept, size_t first, size_t count, float *keys,
+void bo_kv_cache_read(const bo_kernels *kernels, const bo_kv_cache *cache, size_t first, size_t count, float *keys,
                       float *values);
 
 /* Returns the oldest stored position after `tokens` tokens. */
@@ -64,7 +64,7 @@ typedef struct bo_kv_piece {
     size_t panel, offset; /* its panel, and its first slot in the panel */
 } bo_kv_piece;
 /* Returns the longest piece that starts at `position` and ends before `end`. */
-bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *kept, size_t position, size_t end);
+bo_kv_piece bo_kv_cache_piece(const bo_kv_cache *cache, size_t position, size_t end);
 
 /* Returns the start of the gradients of a key head's cached keys in the gradient of a state. Row r belongs to the r-th
  * oldest key: first the key, then the value. */

@@ -98,16 +98,16 @@ typedef struct tile_job {
 } tile_job;
 
 /* Workspace of one worker: logarithms and signs of weights, outputs, rows of a few pairs and their features. */
-typedef struct workplace {
+typedef struct workspace {
     double *log, *sign, *softmax, *kernel;
     float *rows, *z, *log_scale;
     void *block;
-} workplace;
+} workspace;
 
-static workplace workplace_at(const bo_study *s, bo_carver *carver)
+static workspace workspace_at(const bo_study *s, bo_carver *carver)
 {
     const bo_attention *a = s->attention;
-    workplace w = {.log = bo_carve(carver, s->longest_keys, sizeof(double)),
+    workspace w = {.log = bo_carve(carver, s->longest_keys, sizeof(double)),
                    .sign = bo_carve(carver, s->longest_keys, sizeof(double)),
                    .softmax = bo_carve(carver, a->desc.value_dim, sizeof(double)),
                    .kernel = bo_carve(carver, a->desc.value_dim, sizeof(double))};
@@ -212,7 +212,7 @@ static double log_difference(double a, double x, double b, double y)
 
 /* Returns the variance of pair p, the query and row p + 1: by the formula or, for frequencies chosen among candidates,
  * from these frequencies and the formula of the candidates. */
-static double log_variance(const bo_features *map, size_t width, size_t count, size_t p, const workplace *at,
+static double log_variance(const bo_features *map, size_t width, size_t count, size_t p, const workspace *at,
                            double log_unit)
 {
     const float *x = at->rows, *y = at->rows + (p + 1) * width;
@@ -224,7 +224,7 @@ static double log_variance(const bo_features *map, size_t width, size_t count, s
 
 /* Compares features, closed form and variance for some of the keys before the window. The query's row is first. Stores
  * the query's log scale in log_scale[0]. */
-static void sample_pairs(const tile_job *tile, size_t index, const workplace *at, bo_query_result *found)
+static void sample_pairs(const tile_job *tile, size_t index, const workspace *at, bo_query_result *found)
 {
     const head_keys *keys = tile->keys;
     const bo_attention *a = keys->of->attention;
@@ -254,7 +254,7 @@ static void query_task(void *arg, size_t index, int worker)
     const bo_study *s = keys->of;
     const bo_attention_desc *desc = &s->attention->desc;
     bo_carver carver = {.at = s->scratch + (size_t)worker * s->per_worker};
-    workplace at = workplace_at(s, &carver);
+    workspace at = workspace_at(s, &carver);
     bo_query_result *found = tile->found + index;
     size_t place = tile->place[index];
     bo_rows q = bo_rows_at(s->call, s->call->in->q, desc->heads, desc->dim, false, keys->sequence, tile->head);
@@ -330,7 +330,7 @@ static void transform_task(void *arg, size_t index, int worker)
     const bo_study *s = keys->of;
     size_t first = index * ROWS, rows = keys->count - first < ROWS ? keys->count - first : ROWS, ld;
     bo_carver carver = {.at = s->scratch + (size_t)worker * s->per_worker};
-    workplace at = workplace_at(s, &carver);
+    workspace at = workspace_at(s, &carver);
     const float *x = keys->k.at + first * keys->k.stride;
     const float *t = bo_row_transform_forward(&keys->transform, BO_OF_KEYS, rows, x, keys->k.stride,
                                               job->t + first * keys->transform.width, &ld);
@@ -414,7 +414,7 @@ static bo_status study_run(bo_study *s)
     const bo_attention *a = s->attention;
     size_t width = a->desc.features.dim, longest = s->longest_keys;
     bo_carver workplaces = {0}, transform = {0};
-    workplace_at(s, &workplaces);
+    workspace_at(s, &workplaces);
     bo_row_transform_make(a, NULL, 0, &transform);
     s->per_worker = workplaces.bytes;
     s->scratch = bo_alloc_raw(s->context, (size_t)bo_context_threads(s->context), s->per_worker, "comparing attention");

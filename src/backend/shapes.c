@@ -71,7 +71,7 @@ bo_status bo_shape_dropout(bo_context *context, bo_op_call *call)
 {
     const bo_dropout_attributes *a = call->attributes;
     BO_TRY(begin(context, call, "dropout", 1));
-    if (!(a->rate >= 0 && a->rate < 1)) REFUSE("dropout: the rate is %g, expected 0 or more and less than 1", a->rate);
+    if (!(a->rate >= 0 && a->rate < 1)) REFUSE("dropout: the rate is %g, expected a number in [0, 1)", a->rate);
     set_output_like_input(call);
     return BO_OK;
 }
@@ -164,7 +164,7 @@ bo_status bo_shape_cross_entropy(bo_context *context, bo_op_call *call)
     BO_TRY(begin(context, call, "cross entropy", teacher + (a->teacher > 0)));
     if (!is_float(a->scale)) REFUSE("cross entropy: the scale is %g, expected a finite number", a->scale);
     if (!(a->smoothing >= 0 && a->smoothing < 1))
-        REFUSE("cross entropy: the smoothing is %g, expected a number from 0 to less than 1", a->smoothing);
+        REFUSE("cross entropy: the smoothing is %g, expected a number in [0, 1)", a->smoothing);
     if (a->smoothing > 0 && a->teacher > 0)
         REFUSE("cross entropy: the smoothing is %g and the weight of the teacher is %g, expected 0 for one of them",
                a->smoothing, a->teacher);

@@ -12,7 +12,7 @@
 /* Stores the message in the context and returns the status, so that a function can end with `return bo_fail(...)`. */
 bo_status bo_fail(bo_context *context, bo_status status, const char *format, ...) BO_PRINTF(3, 4);
 
-/* Checks that the reserved words of the public struct `name` are zero. BO_INVALID: the struct was not initialized, or
+/* Checks that the reserved members of the public struct `name` are zero. BO_INVALID: the struct was not initialized, or
  * the program was compiled for a later version with fields that this library does not know. */
 bo_status bo_check_zeros(bo_context *context, const char *name, const uint64_t *reserved, size_t count);
 #define bo_check_reserved(context, name, reserved)                                                                     \

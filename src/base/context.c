@@ -200,7 +200,7 @@ bo_status bo_check_zeros(bo_context *context, const char *name, const uint64_t *
     for (size_t i = 0; i < count; i++) bits |= reserved[i];
     if (!bits) return BO_OK;
     return bo_fail(context, BO_INVALID,
-                   "%s: its reserved words are not zero; initialize the struct with {0}, or use the library version "
+                   "%s: its reserved members are not zero; initialize the struct with {0}, or use the library version "
                    "that the program was compiled for (this is " BO_VERSION_STRING ")",
                    name);
 }

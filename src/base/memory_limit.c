@@ -104,13 +104,13 @@ enum { PHYSICAL, CGROUP, ADDRESS_SPACE, DATA, SOURCES };
 static const char *const sources[SOURCES] = {"physical memory", "cgroup memory limit",
                                              "address-space limit (ulimit -v)", "data limit (ulimit -d)"};
 
-bo_memory_bound bo_memory_bound_of(const bo_memory_facts *facts)
+bo_memory_bound bo_memory_bound_of(const bo_memory_info *info)
 {
     const size_t bytes[SOURCES] = {
-        [PHYSICAL] = facts->physical ? facts->physical : SIZE_MAX,
-        [CGROUP] = facts->cgroup,
-        [ADDRESS_SPACE] = left_of(facts->address_space, facts->mapped),
-        [DATA] = left_of(facts->data, facts->mapped_data),
+        [PHYSICAL] = info->physical ? info->physical : SIZE_MAX,
+        [CGROUP] = info->cgroup,
+        [ADDRESS_SPACE] = left_of(info->address_space, info->mapped),
+        [DATA] = left_of(info->data, info->mapped_data),
     };
     bo_memory_bound tightest = {bytes[0], sources[0]};
     for (size_t i = 1; i < SOURCES; i++)
@@ -127,46 +127,46 @@ static size_t resource_limit(int resource)
 }
 
 /* /proc/self/statm counts pages: size, resident, shared, text, lib, data and stack. */
-static void measure_use(size_t page, bo_memory_facts *facts)
+static void measure_use(size_t page, bo_memory_info *info)
 {
     char text[TEXT_SIZE];
     size_t size, data;
     if (!read_text("/proc/self/statm", text)) return;
     if (sscanf(text, "%zu %*u %*u %*u %*u %zu", &size, &data) != 2) return;
-    facts->mapped = size * page;
-    facts->mapped_data = data * page;
+    info->mapped = size * page;
+    info->mapped_data = data * page;
 }
 
-static bo_memory_facts facts_of_process(void)
+static bo_memory_info memory_info_of_process(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    bo_memory_facts facts = {.physical = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0,
-                             .cgroup = bo_cgroup_limit(""),
-                             .address_space = resource_limit(RLIMIT_AS),
-                             .data = resource_limit(RLIMIT_DATA)};
-    if (page > 0) measure_use((size_t)page, &facts);
-    return facts;
+    bo_memory_info info = {.physical = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0,
+                           .cgroup = bo_cgroup_limit(""),
+                           .address_space = resource_limit(RLIMIT_AS),
+                           .data = resource_limit(RLIMIT_DATA)};
+    if (page > 0) measure_use((size_t)page, &info);
+    return info;
 }
 
 bo_memory_bound bo_process_memory(void)
 {
-    const bo_memory_facts facts = facts_of_process();
-    return bo_memory_bound_of(&facts);
+    const bo_memory_info info = memory_info_of_process();
+    return bo_memory_bound_of(&info);
 }
 
 bo_memory_bound bo_process_address_space(void)
 {
-    bo_memory_facts facts = facts_of_process();
-    facts.physical = 0;
-    facts.cgroup = SIZE_MAX;
-    return bo_memory_bound_of(&facts);
+    bo_memory_info info = memory_info_of_process();
+    info.physical = 0;
+    info.cgroup = SIZE_MAX;
+    return bo_memory_bound_of(&info);
 }
 
 bo_memory_bound bo_process_physical_memory(void)
 {
-    bo_memory_facts facts = facts_of_process();
-    facts.address_space = facts.data = SIZE_MAX;
-    return bo_memory_bound_of(&facts);
+    bo_memory_info info = memory_info_of_process();
+    info.address_space = info.data = SIZE_MAX;
+    return bo_memory_bound_of(&info);
 }
 
 bo_memory_bound bo_default_memory(void)

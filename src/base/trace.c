@@ -21,7 +21,7 @@
 enum {
     LONGEST_NAME = 128, /* name of a span, including the terminator */
     DEEPEST = 32,       /* maximum nesting of spans; deeper spans are omitted */
-    MAX_EVENT = 4096,   /* maximum bytes of an event: a name with every byte escaped, facts, and the rest */
+    MAX_EVENT = 4096,   /* maximum bytes of an event: a name with every byte escaped, arguments, and the rest */
     TRACK_BUFFER = BO_SIZE(1 << 16, 2 * MAX_EVENT),
     MIN_TASKS_NS = 50 * 1000, /* ns; consecutive tasks shorter than this are merged into one event */
     MAX_FILES = 1000,         /* maximum number of contexts that write traces with the same path at the same time */
@@ -123,33 +123,33 @@ static size_t put_time(char *out, size_t at, uint64_t ns)
     return at;
 }
 
-/* ---- facts ------------------------------------------------------------------------------------------------------- */
+/* ---- args -------------------------------------------------------------------------------------------------------- */
 
 /* Writes the key of the next member. False: `bytes` more do not fit. */
-static bool begin_fact(bo_trace_facts *facts, const char *key, size_t bytes)
+static bool begin_arg(bo_trace_args *args, const char *key, size_t bytes)
 {
-    if (facts->used + strlen(key) + bytes + 6 > sizeof facts->text) return false;
-    facts->used = put_constant(facts->text, facts->used, facts->used ? ",\"" : "\"");
-    facts->used = put_constant(facts->text, facts->used, key);
-    facts->used = put_constant(facts->text, facts->used, "\":");
+    if (args->used + strlen(key) + bytes + 6 > sizeof args->text) return false;
+    args->used = put_constant(args->text, args->used, args->used ? ",\"" : "\"");
+    args->used = put_constant(args->text, args->used, key);
+    args->used = put_constant(args->text, args->used, "\":");
     return true;
 }
 
-void bo_trace_add_text(bo_trace_facts *facts, const char *key, const char *text)
+void bo_trace_add_text(bo_trace_args *args, const char *key, const char *text)
 {
-    char escaped[sizeof facts->text];
+    char escaped[sizeof args->text];
     if (6 * strlen(text) > sizeof escaped) return;
     const size_t length = put_escaped(escaped, 0, text);
-    if (!begin_fact(facts, key, length + 2)) return;
-    facts->text[facts->used++] = '"';
-    memcpy(facts->text + facts->used, escaped, length);
-    facts->used += length;
-    facts->text[facts->used++] = '"';
+    if (!begin_arg(args, key, length + 2)) return;
+    args->text[args->used++] = '"';
+    memcpy(args->text + args->used, escaped, length);
+    args->used += length;
+    args->text[args->used++] = '"';
 }
 
-void bo_trace_add_count(bo_trace_facts *facts, const char *key, uint64_t count)
+void bo_trace_add_count(bo_trace_args *args, const char *key, uint64_t count)
 {
-    if (begin_fact(facts, key, 20)) facts->used = put_count(facts->text, facts->used, count);
+    if (begin_arg(args, key, 20)) args->used = put_count(args->text, args->used, count);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -252,7 +252,7 @@ static void name_track(track *t)
     t->named = true;
 }
 
-static void put_event(bo_trace *trace, track *t, const open_span *span, uint64_t end, const bo_trace_facts *facts)
+static void put_event(bo_trace *trace, track *t, const open_span *span, uint64_t end, const bo_trace_args *args)
 {
     if (t->used + MAX_EVENT > TRACK_BUFFER) flush_track(trace, t, end);
     if (!t->named) name_track(t);
@@ -264,10 +264,10 @@ static void put_event(bo_trace *trace, track *t, const open_span *span, uint64_t
     at = put_time(out, at, span->start);
     at = put_constant(out, at, ",\"dur\":");
     at = put_time(out, at, end - span->start);
-    if (facts && facts->used) {
+    if (args && args->used) {
         at = put_constant(out, at, ",\"args\":{");
-        memcpy(out + at, facts->text, facts->used);
-        at = put_constant(out, at + facts->used, "}");
+        memcpy(out + at, args->text, args->used);
+        at = put_constant(out, at + args->used, "}");
     }
     t->used = put_constant(out, at, "}");
     assert(t->used <= TRACK_BUFFER);
@@ -328,13 +328,13 @@ static void flush_old(const bo_context *context, track *t, uint64_t now)
         flush_track(context->trace, context->trace->workers[i], now);
 }
 
-void bo_trace_end(bo_context *context, const bo_trace_facts *facts)
+void bo_trace_end(bo_context *context, const bo_trace_args *args)
 {
     if (!context->trace) return;
     track *t = track_of(context);
     if (t->depth == 0 || --t->depth >= DEEPEST) return;
     const uint64_t now = next_end(t);
-    put_event(context->trace, t, &t->open[t->depth], now, facts);
+    put_event(context->trace, t, &t->open[t->depth], now, args);
     flush_old(context, t, now);
 }
 
@@ -378,12 +378,12 @@ static void put_tasks(bo_trace *trace, const char *job, int worker, bo_trace_tas
 {
     track *t = trace->workers[worker];
     open_span span = {.start = tasks->start, .category = "task"};
-    bo_trace_facts facts;
-    facts.used = 0;
-    bo_trace_add_count(&facts, "first", tasks->first);
-    bo_trace_add_count(&facts, "tasks", tasks->count);
+    bo_trace_args args;
+    args.used = 0;
+    bo_trace_add_count(&args, "first", tasks->first);
+    bo_trace_add_count(&args, "tasks", tasks->count);
     copy_name(span.name, job);
-    put_event(trace, t, &span, now, &facts);
+    put_event(trace, t, &span, now, &args);
     t->latest = now; /* start of the next task */
     *tasks = (bo_trace_tasks){.start = now};
 }

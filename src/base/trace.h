@@ -11,18 +11,18 @@
 #include "base.h"
 
 /* Additional data of an event: members of a JSON object. A member that does not fit is omitted. */
-typedef struct bo_trace_facts {
+typedef struct bo_trace_args {
     size_t used;
     char text[1024];
-} bo_trace_facts;
+} bo_trace_args;
 
-void bo_trace_add_text(bo_trace_facts *facts, const char *key, const char *text); /* any bytes */
-void bo_trace_add_count(bo_trace_facts *facts, const char *key, uint64_t count);
+void bo_trace_add_text(bo_trace_args *args, const char *key, const char *text); /* any bytes */
+void bo_trace_add_count(bo_trace_args *args, const char *key, uint64_t count);
 
 bool bo_trace_is_on(const bo_context *context);
-/* The name is copied; the category must be a constant. Facts may be NULL. */
+/* The name is copied; the category must be a constant. `args` may be NULL. */
 void bo_trace_begin(bo_context *context, const char *category, const char *name);
-void bo_trace_end(bo_context *context, const bo_trace_facts *facts);
+void bo_trace_end(bo_context *context, const bo_trace_args *args);
 
 /* Opens a span that ends with the enclosing block, however the block is left. Use it once per block. */
 bo_context *bo_trace_enter(bo_context *context, const char *category, const char *name);

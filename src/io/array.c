@@ -7,25 +7,25 @@
 /* ====================================================================================================================
  * The layout of an array in a binary file: the size check, and conversion of its numbers to double or float. */
 
-/* The file must contain the header and `count` numbers, and nothing more if its size is known. `promise` is the shape,
+/* The file must contain the header and `count` numbers, and nothing more if its size is known. `declared` is the shape,
  * for messages. */
 static bo_status check_size(bo_context *context, const bo_bytes *bytes, const bo_array_layout *array, uint64_t count,
-                            const char *promise)
+                            const char *declared)
 {
     const char *path = bo_bytes_path(bytes);
     if (count > ((UINT64_MAX >> 1) - array->offset) / array->item)
         return bo_fail(context, BO_FORMAT, "%s: the header declares %s, which is more than a file can hold", path,
-                       promise);
+                       declared);
     const uint64_t expected = array->offset + count * array->item, bound = bo_bytes_bound(bytes);
     const bool exact = bo_bytes_seekable(bytes);
     if (expected > bound)
         return bo_fail(context, BO_FORMAT,
                        "%s: the file is truncated: the header declares %s (%llu bytes in total), but the file %s %llu",
-                       path, promise, (unsigned long long)expected, exact ? "has" : "can have at most",
+                       path, declared, (unsigned long long)expected, exact ? "has" : "can have at most",
                        (unsigned long long)bound);
     if (exact && expected < bound)
         return bo_fail(context, BO_FORMAT, "%s: the file has %llu bytes more than its header declares (%s)", path,
-                       (unsigned long long)(bound - expected), promise);
+                       (unsigned long long)(bound - expected), declared);
     return BO_OK;
 }
 
@@ -43,14 +43,14 @@ static bo_status skip_header(bo_context *context, bo_bytes *bytes, const bo_arra
 }
 
 /* Checks that nothing follows. Reading one more byte also makes gzip verify its checksum. */
-static bo_status array_ends(bo_context *context, bo_bytes *bytes, const char *promise)
+static bo_status array_ends(bo_context *context, bo_bytes *bytes, const char *declared)
 {
     unsigned char byte;
     size_t got;
     BO_TRY(bo_bytes_read(context, bytes, &byte, 1, &got));
     if (got)
         return bo_fail(context, BO_FORMAT, "%s: the file has more bytes than its header declares (%s)",
-                       bo_bytes_path(bytes), promise);
+                       bo_bytes_path(bytes), declared);
     return BO_OK;
 }
 
@@ -160,9 +160,9 @@ void bo_convert_f32(const bo_array_layout *array, const unsigned char *raw, size
  * Rows of a binary array, read in bounded pieces. The file is not mapped, so that memory does not grow with its
  * size. */
 
-static const char *promise(const bo_reader *reader, char out[BO_PROMISE_TEXT])
+static const char *describe_declared(const bo_reader *reader, char out[BO_DECLARED_TEXT])
 {
-    snprintf(out, BO_PROMISE_TEXT, "%zu rows x %zu columns", reader->rows, reader->columns);
+    snprintf(out, BO_DECLARED_TEXT, "%zu rows x %zu columns", reader->rows, reader->columns);
     return out;
 }
 
@@ -180,8 +180,8 @@ bo_status bo_array_rows_check(bo_context *context, bo_reader *reader, uint64_t r
     reader->rows = (size_t)rows;
     reader->rows_known = true;
     reader->columns = (size_t)columns;
-    char text[BO_PROMISE_TEXT];
-    BO_TRY(check_size(context, reader->bytes, &reader->array, rows * columns, promise(reader, text)));
+    char text[BO_DECLARED_TEXT];
+    BO_TRY(check_size(context, reader->bytes, &reader->array, rows * columns, describe_declared(reader, text)));
     if (reader->array.by_column && (rows <= 1 || columns == 1)) reader->array.by_column = false;
     if (reader->array.by_column && !bo_bytes_seekable(reader->bytes))
         return bo_fail(
@@ -208,9 +208,9 @@ bo_status bo_array_rows_rewind(bo_context *context, bo_reader *reader)
 
 static bo_status check_end(bo_context *context, bo_reader *reader)
 {
-    char text[BO_PROMISE_TEXT];
+    char text[BO_DECLARED_TEXT];
     if (bo_bytes_seekable(reader->bytes)) return BO_OK;
-    return array_ends(context, reader->bytes, promise(reader, text));
+    return array_ends(context, reader->bytes, describe_declared(reader, text));
 }
 
 static bo_status grow(bo_context *context, unsigned char **buffer, size_t *capacity, size_t size)
@@ -349,14 +349,14 @@ static bo_status take_shape(bo_context *context, const char *path, size_t rank, 
     return BO_OK;
 }
 
-static bo_status read_exactly(bo_context *context, bo_bytes *bytes, void *data, size_t size, const char *promise)
+static bo_status read_exactly(bo_context *context, bo_bytes *bytes, void *data, size_t size, const char *declared)
 {
     size_t got;
     BO_TRY(bo_bytes_read(context, bytes, data, size, &got));
     if (got == size) return BO_OK;
     return bo_fail(context, BO_FORMAT,
                    "%s: the file is truncated: it ends before the end of %s, which the header declares",
-                   bo_bytes_path(bytes), promise);
+                   bo_bytes_path(bytes), declared);
 }
 
 /* Walks through the numbers of a file in Fortran order, where the first dimension varies fastest, and returns the
@@ -385,13 +385,13 @@ static void permuted_next(bo_permuted *permuted, const bo_array *array)
 
 /* `raw` and `converted` are buffers of `capacity` numbers each. */
 static bo_status read_pieces(bo_context *context, bo_bytes *bytes, const bo_array_layout *layout, bo_array *array,
-                             unsigned char *raw, float *converted, size_t capacity, const char *promise)
+                             unsigned char *raw, float *converted, size_t capacity, const char *declared)
 {
     bo_permuted permuted;
     permuted_begin(&permuted, array);
     for (size_t done = 0; done < array->count;) {
         const size_t piece = array->count - done < capacity ? array->count - done : capacity;
-        BO_TRY(read_exactly(context, bytes, raw, piece * layout->item, promise));
+        BO_TRY(read_exactly(context, bytes, raw, piece * layout->item, declared));
         bo_convert_f32(layout, raw, piece, layout->by_column ? converted : array->values + done);
         for (size_t i = 0; layout->by_column && i < piece; ++i, permuted_next(&permuted, array))
             array->values[permuted.at] = converted[i];
@@ -402,7 +402,7 @@ static bo_status read_pieces(bo_context *context, bo_bytes *bytes, const bo_arra
 }
 
 static bo_status read_converted(bo_context *context, bo_bytes *bytes, const bo_array_layout *layout, bo_array *array,
-                                const char *promise)
+                                const char *declared)
 {
     const size_t max_numbers = BO_RAW_BLOCK / layout->item,
                  capacity = array->count < max_numbers ? array->count : max_numbers;
@@ -410,7 +410,7 @@ static bo_status read_converted(bo_context *context, bo_bytes *bytes, const bo_a
     float *converted =
         raw ? bo_alloc_raw(context, layout->by_column ? capacity : 0, sizeof *converted, "a piece of an array") : NULL;
     bo_status status =
-        converted ? read_pieces(context, bytes, layout, array, raw, converted, capacity, promise) : BO_MEMORY;
+        converted ? read_pieces(context, bytes, layout, array, raw, converted, capacity, declared) : BO_MEMORY;
     bo_free(converted);
     bo_free(raw);
     return status;
@@ -422,20 +422,20 @@ static bo_status read_array(bo_context *context, bo_bytes *bytes, loaded_array *
     bo_array_layout layout = {0};
     uint64_t shape[BO_NPY_RANK];
     size_t rank;
-    char text[BO_SHAPE_TEXT], promise[BO_PROMISE_TEXT];
+    char text[BO_SHAPE_TEXT], declared[BO_DECLARED_TEXT];
     BO_TRY(bo_npy_header_read(context, bytes, &layout, &rank, shape));
     BO_TRY(take_shape(context, bo_bytes_path(bytes), rank, shape, loaded));
     bo_array_format(array, text, sizeof text);
-    snprintf(promise, sizeof promise, "an array of shape %s", text);
-    BO_TRY(check_size(context, bytes, &layout, array->count, promise));
+    snprintf(declared, sizeof declared, "an array of shape %s", text);
+    BO_TRY(check_size(context, bytes, &layout, array->count, declared));
     BO_TRY(skip_header(context, bytes, &layout));
     array->values = bo_alloc_raw(context, array->count, sizeof *array->values, "an array");
     if (!array->values) return BO_MEMORY;
     if (layout.type == BO_TYPE_F32 && !layout.swap && !layout.by_column)
-        BO_TRY(read_exactly(context, bytes, array->values, array->count * sizeof *array->values, promise));
+        BO_TRY(read_exactly(context, bytes, array->values, array->count * sizeof *array->values, declared));
     else
-        BO_TRY(read_converted(context, bytes, &layout, array, promise));
-    return array_ends(context, bytes, promise);
+        BO_TRY(read_converted(context, bytes, &layout, array, declared));
+    return array_ends(context, bytes, declared);
 }
 
 bo_status bo_array_load_bytes(bo_context *context, bo_bytes *bytes, bo_array **out)

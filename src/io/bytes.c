@@ -17,12 +17,12 @@ enum { BO_RAW_BYTES = BO_SIZE(1 << 18, 16), FIRST_BYTES = BO_SIZE(4096, 8) };
 _Static_assert(2 <= FIRST_BYTES && FIRST_BYTES <= BO_RAW_BYTES, "the peeked bytes fit the buffer");
 
 /* The raw bytes come from `fd` (pread when regular, read otherwise) or from `memory`. When compressed they pass through
- * `raw` into the inflater. `ahead` holds bytes that were peeked and not consumed: [begin, end). Invariant: made <=
- * limits.bytes, where `made` counts the bytes after decompression since the start of the input. */
+ * `raw` into the inflater. `ahead` holds bytes that were peeked and not consumed: [begin, end). Invariant: produced <=
+ * limits.bytes, where `produced` counts the bytes after decompression since the start of the input. */
 struct bo_bytes {
     char *path;
     bo_limits limits;
-    uint64_t made;
+    uint64_t produced;
     int fd;
     bool owns_fd, regular, compressed;
     bool spooled; /* `fd` is a temporary copy */
@@ -82,27 +82,27 @@ static bo_status read_inflated(bo_context *context, bo_bytes *bytes, void *data,
             bytes->raw_begin = 0;
             BO_TRY(read_raw(context, bytes, bytes->raw, BO_RAW_BYTES, &bytes->raw_end));
         }
-        size_t eaten, made;
+        size_t consumed, produced;
         bool ended;
         BO_TRY(bo_inflater_run(context, bytes->inflater, bytes->path, bytes->raw + bytes->raw_begin,
-                               bytes->raw_end - bytes->raw_begin, (unsigned char *)data + *got, size - *got, &eaten,
-                               &made, &ended));
-        bytes->raw_begin += eaten;
-        *got += made;
+                               bytes->raw_end - bytes->raw_begin, (unsigned char *)data + *got, size - *got, &consumed,
+                               &produced, &ended));
+        bytes->raw_begin += consumed;
+        *got += produced;
         if (ended) break;
     }
     return BO_OK;
 }
 
 /* Counts bytes after decompression and compares them with the limits. */
-static bo_status count_made(bo_context *context, bo_bytes *bytes, size_t count)
+static bo_status count_produced(bo_context *context, bo_bytes *bytes, size_t count)
 {
     const bo_limits *limits = &bytes->limits;
-    if (count > limits->bytes - bytes->made)
+    if (count > limits->bytes - bytes->produced)
         return bo_input_too_large(context, bytes->path, limits->bytes + 1, true, limits->bytes);
-    bytes->made += count;
-    if (!bytes->compressed || !limits->whole || bytes->made <= BO_RATIO_BYTES ||
-        bytes->made / BO_MAX_RATIO <= bytes->raw_at)
+    bytes->produced += count;
+    if (!bytes->compressed || !limits->whole || bytes->produced <= BO_RATIO_BYTES ||
+        bytes->produced / BO_MAX_RATIO <= bytes->raw_at)
         return BO_OK;
     return bo_fail(
         context, BO_FORMAT,
@@ -114,7 +114,7 @@ static bo_status read_plain(bo_context *context, bo_bytes *bytes, void *data, si
 {
     BO_TRY(bytes->compressed ? read_inflated(context, bytes, data, size, got)
                              : read_raw(context, bytes, data, size, got));
-    return count_made(context, bytes, *got);
+    return count_produced(context, bytes, *got);
 }
 
 /* Checks the first two bytes. For an uncompressed file, the bytes read become look-ahead. */
@@ -133,7 +133,7 @@ static bo_status detect_gzip(bo_context *context, bo_bytes *bytes)
     bytes->end = bytes->raw_end;
     bytes->raw = NULL;
     bytes->raw_begin = bytes->raw_end = 0;
-    return count_made(context, bytes, bytes->end);
+    return count_produced(context, bytes, bytes->end);
 }
 
 static bo_status write_all(bo_context *context, int fd, const char *name, const char *directory,
@@ -388,7 +388,7 @@ bo_status bo_bytes_rewind(bo_context *context, bo_bytes *bytes)
     if (!bytes->regular)
         return bo_fail(context, BO_UNSUPPORTED,
                        "%s: a pipe can be read only once, but a second pass is needed; use a file", bytes->path);
-    bytes->raw_at = bytes->made = 0;
+    bytes->raw_at = bytes->produced = 0;
     bytes->raw_begin = bytes->raw_end = 0;
     bytes->begin = bytes->end = 0;
     if (bytes->inflater) bo_inflater_reset(bytes->inflater);

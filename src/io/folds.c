@@ -135,8 +135,8 @@ bo_status bo_split_folds(bo_context *context, const bo_folds_desc *desc, size_t 
     BO_REQUIRE_IF(context, rows > 0, folds);
     BO_TRY(bo_check_reserved(context, "bo_folds_desc", desc->reserved));
     if (desc->folds < 2 || desc->folds > rows)
-        return bo_fail(context, BO_INVALID, "folds: expected from 2 folds to as many as rows, found %zu of %zu rows",
-                       desc->folds, rows);
+        return bo_fail(context, BO_INVALID, "folds: expected 2 to %zu folds, the number of rows, found %zu", rows,
+                       desc->folds);
     for (size_t i = 0; desc->classes && i < rows; i++)
         if (!(desc->classes[i] >= 0 && desc->classes[i] < MAX_CLASSES && desc->classes[i] == floor(desc->classes[i])))
             return bo_fail(context, BO_INVALID, "folds: row %zu: expected a class index, found %g", i,

@@ -54,7 +54,7 @@ void bo_inflater_reset(bo_inflater *inflater)
 
 /* At the start of the file or after a member: expects a member, zero padding or the end. */
 static bo_status between_members(bo_context *context, bo_inflater *inflater, const char *path,
-                                 const unsigned char *input, size_t available, size_t *eaten, bool *ended)
+                                 const unsigned char *input, size_t available, size_t *consumed, bool *ended)
 {
     if (available == 0) {
         *ended = true;
@@ -62,8 +62,8 @@ static bo_status between_members(bo_context *context, bo_inflater *inflater, con
     }
     if (inflater->members > 0 && (input[0] == 0 || inflater->padding)) {
         inflater->padding = true;
-        while (*eaten < available && input[*eaten] == 0) ++*eaten;
-        if (*eaten == available) return BO_OK;
+        while (*consumed < available && input[*consumed] == 0) ++*consumed;
+        if (*consumed == available) return BO_OK;
     } else if (input[0] == 0x1f) {
         inflateReset(&inflater->z);
         inflater->inside = true;
@@ -74,13 +74,13 @@ static bo_status between_members(bo_context *context, bo_inflater *inflater, con
 }
 
 bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char *path, const unsigned char *input,
-                          size_t available, unsigned char *output, size_t output_size, size_t *eaten, size_t *made,
-                          bool *ended)
+                          size_t available, unsigned char *output, size_t output_size, size_t *consumed,
+                          size_t *produced, bool *ended)
 {
-    *eaten = *made = 0;
+    *consumed = *produced = 0;
     *ended = false;
     if (!inflater->inside) {
-        BO_TRY(between_members(context, inflater, path, input, available, eaten, ended));
+        BO_TRY(between_members(context, inflater, path, input, available, consumed, ended));
         if (!inflater->inside) return BO_OK;
     }
     if (available == 0)
@@ -94,8 +94,8 @@ bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char
     z->avail_out = output_size < max_piece ? (uInt)output_size : max_piece;
     const uInt in_before = z->avail_in, out_before = z->avail_out;
     int code = inflate(z, Z_NO_FLUSH);
-    *eaten = in_before - z->avail_in;
-    *made = out_before - z->avail_out;
+    *consumed = in_before - z->avail_in;
+    *produced = out_before - z->avail_out;
     if (code == Z_STREAM_END) {
         inflater->inside = false;
         return BO_OK;

@@ -13,7 +13,7 @@ void bo_inflater_reset(bo_inflater *inflater);
 /* Decompresses some of `input` into `output`; available == 0 means the end of the file. *ended: all data was
  * returned. */
 bo_status bo_inflater_run(bo_context *context, bo_inflater *inflater, const char *path, const unsigned char *input,
-                          size_t available, unsigned char *output, size_t output_size, size_t *eaten, size_t *made,
-                          bool *ended);
+                          size_t available, unsigned char *output, size_t output_size, size_t *consumed,
+                          size_t *produced, bool *ended);
 
 #endif

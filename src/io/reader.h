@@ -133,7 +133,7 @@ bo_status bo_reader_next_raw(bo_context *context, bo_reader *reader, size_t max_
 /* ---- whole arrays ------------------------------------------------------------------------ */
 
 /* Maximum rank of a .npy header and of a bo_array; sizes of texts that describe a shape. */
-enum { BO_NPY_RANK = 32, BO_ARRAY_RANK = 8, BO_SHAPE_TEXT = 192, BO_PROMISE_TEXT = 256 };
+enum { BO_NPY_RANK = 32, BO_ARRAY_RANK = 8, BO_SHAPE_TEXT = 192, BO_DECLARED_TEXT = 256 };
 /* Peeks at the header of a .npy file: the layout and the shape. */
 bo_status bo_npy_header_read(bo_context *context, bo_bytes *bytes, bo_array_layout *array, size_t *rank,
                              uint64_t shape[BO_NPY_RANK]);

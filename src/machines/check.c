@@ -107,7 +107,7 @@ bo_status bo_fit_check(bo_context *context, const bo_machine_desc *desc, const b
                        bo_solver_name(desc->solver));
     if (desc->features.depth == -1 && desc->lambda > 0 && desc->features.gamma > 0)
         return bo_fail(context, BO_INVALID,
-                       "depth -1 is chosen together with gamma or lambda, but both are given; give a depth");
+                       "depth -1 is searched together with gamma or lambda, but both are set; set a depth");
     const bool metric = desc->metric == BO_METRIC_DIAGONAL || desc->metric == BO_METRIC_LEARN;
     if (metric && samples->sparse)
         return bo_fail(context, BO_UNSUPPORTED, "metric %s: expected dense rows, found sparse rows",

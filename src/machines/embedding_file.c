@@ -108,7 +108,7 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
 {
     bo_file_array arrays[ARRAYS];
     bo_file_tensor tensors[ARRAYS + 1 + BO_FEATURES_TENSORS];
-    size_t count = ARRAYS, map = 0, metas = 0, schema_size;
+    size_t count = ARRAYS, map = 0, meta_count = 0, schema_size;
     char *report = NULL, *map_json = NULL, version[16];
     void *owned = NULL, *schema_json = NULL;
     bo_meta meta[6];
@@ -123,13 +123,13 @@ static bo_status save(bo_context *context, const bo_embedding *embedding, const 
     if (status == BO_OK) status = bo_features_pack(context, embedding->phi, tensors + count, &map, &map_json, &owned);
     if (status == BO_OK && schema) status = bo_schema_write(context, schema, false, &schema_json, &schema_size);
     if (status == BO_OK) {
-        meta[metas++] = (bo_meta){"format", format_name};
-        meta[metas++] = (bo_meta){"format_version", version};
-        meta[metas++] = (bo_meta){"bochner_version", bo_version()};
-        meta[metas++] = (bo_meta){"embedding", report};
-        meta[metas++] = (bo_meta){"features", map_json};
-        if (schema) meta[metas++] = (bo_meta){"schema", schema_json};
-        status = bo_tensors_write_output(context, output, tensors, count + map, meta, metas);
+        meta[meta_count++] = (bo_meta){"format", format_name};
+        meta[meta_count++] = (bo_meta){"format_version", version};
+        meta[meta_count++] = (bo_meta){"bochner_version", bo_version()};
+        meta[meta_count++] = (bo_meta){"embedding", report};
+        meta[meta_count++] = (bo_meta){"features", map_json};
+        if (schema) meta[meta_count++] = (bo_meta){"schema", schema_json};
+        status = bo_tensors_write_output(context, output, tensors, count + map, meta, meta_count);
     }
     bo_free(report);
     bo_free(map_json);

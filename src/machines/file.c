@@ -320,7 +320,7 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
     member_file members[BO_COMMITTEE] = {0};
     double *shift = NULL;
     bo_status status = bo_scaler_shift_of_file(context, &machine->scaler, schema, &shift);
-    size_t arrays_count = list_arrays((bo_machine *)machine, shift ? &shift : NULL, arrays), map = 0, metas = 0;
+    size_t arrays_count = list_arrays((bo_machine *)machine, shift ? &shift : NULL, arrays), map = 0, meta_count = 0;
     for (size_t i = 0; i < arrays_count; i++) tensors[i] = bo_file_array_tensor(&arrays[i]);
     const bool described = schema && !member;
     char *report = NULL, *map_json = NULL, version[16];
@@ -334,14 +334,14 @@ static bo_status save(bo_context *context, const bo_machine *machine, const bo_s
     if (status == BO_OK) status = pack_members(context, machine, schema, members, tensors + arrays_count + map);
     if (status == BO_OK && described) status = bo_schema_write(context, schema, false, &schema_json, &schema_size);
     if (status == BO_OK) {
-        meta[metas++] = (bo_meta){"format", format_name};
-        meta[metas++] = (bo_meta){"format_version", version};
-        meta[metas++] = (bo_meta){"bochner_version", bo_version()};
-        meta[metas++] = (bo_meta){"machine", report};
-        meta[metas++] = (bo_meta){"features", map_json};
-        if (described) meta[metas++] = (bo_meta){"schema", schema_json};
+        meta[meta_count++] = (bo_meta){"format", format_name};
+        meta[meta_count++] = (bo_meta){"format_version", version};
+        meta[meta_count++] = (bo_meta){"bochner_version", bo_version()};
+        meta[meta_count++] = (bo_meta){"machine", report};
+        meta[meta_count++] = (bo_meta){"features", map_json};
+        if (described) meta[meta_count++] = (bo_meta){"schema", schema_json};
         status = bo_tensors_write_output(context, output, tensors, arrays_count + map + machine->other_members_count,
-                                         meta, metas);
+                                         meta, meta_count);
     }
     bo_free(report);
     bo_free(map_json);

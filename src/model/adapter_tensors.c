@@ -245,16 +245,17 @@ bo_status bo_adapter_write(bo_context *context, const bo_model *model, bo_output
     BO_TRY(bo_adapter_list_create(context, model, model->family, &list));
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)model->adapter->digest);
     bo_number_format((double)bo_adapter_ranks(lora) * lora->alpha, alpha, sizeof alpha);
-    const bo_meta metas[] = {{"format", "pt"},
-                             {"bochner.init", bo_lora_init_name(lora->init)},
-                             {"bochner.base", digest},
-                             {"bochner.alpha", alpha},
-                             {"bochner.targets", lora->targets},
-                             {"bochner.whole", lora->whole}};
+    const bo_meta metadata[] = {{"format", "pt"},
+                                {"bochner.init", bo_lora_init_name(lora->init)},
+                                {"bochner.base", digest},
+                                {"bochner.alpha", alpha},
+                                {"bochner.targets", lora->targets},
+                                {"bochner.whole", lora->whole}};
     bo_status status = make_package(context, bo_adapter_weights(model), &list, block, &p);
     if (status == BO_OK) status = fill_package(context, model, &list, block, &p);
     if (status == BO_OK)
-        status = bo_tensors_write_output(context, output, p.tensors, p.count, metas, sizeof metas / sizeof *metas);
+        status =
+            bo_tensors_write_output(context, output, p.tensors, p.count, metadata, sizeof metadata / sizeof *metadata);
     free_package(&p);
     bo_adapter_list_free(&list);
     return status;

@@ -60,14 +60,14 @@ static bo_status append_id(bo_context *context, bo_ids *ids, int32_t id)
 /* The prompt is the template of the tokenizer, or a token that starts or ends a text, or a newline. */
 static bo_status find_begin(composing *c)
 {
-    const bo_model_facts *facts = bo_model_report(c->model);
-    const int32_t begin = facts->begin_token;
+    const bo_model_info *info = bo_model_report(c->model);
+    const int32_t begin = info->begin_token;
     for (size_t i = 0; i < c->tokenizer->frame_before; i++)
         BO_TRY(append_id(c->context, &c->begin, c->tokenizer->frame[i]));
     if (c->begin.count) return BO_OK;
     if (begin >= 0 && (size_t)begin < c->vocab) return append_id(c->context, &c->begin, begin);
-    if (facts->end_count && (size_t)facts->end_tokens[0] < c->vocab)
-        return append_id(c->context, &c->begin, facts->end_tokens[0]);
+    if (info->end_count && (size_t)info->end_tokens[0] < c->vocab)
+        return append_id(c->context, &c->begin, info->end_tokens[0]);
     const bo_status status = bo_tokenizer_encode(c->context, c->tokenizer, "\n", 1, false, &c->begin);
     if (status != BO_OK && status != BO_FORMAT) return status;
     return c->begin.count ? BO_OK
@@ -86,9 +86,9 @@ static bo_status find_specials(composing *c)
 
 static bool ends_document(const composing *c, int32_t id)
 {
-    const bo_model_facts *facts = bo_model_report(c->model);
-    for (size_t i = 0; i < facts->end_count; i++)
-        if (facts->end_tokens[i] == id) return true;
+    const bo_model_info *info = bo_model_report(c->model);
+    for (size_t i = 0; i < info->end_count; i++)
+        if (info->end_tokens[i] == id) return true;
     return bo_tokenizer_is_special(c->tokenizer, id);
 }
 

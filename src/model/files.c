@@ -68,8 +68,8 @@ static bo_status write_tensors(bo_context *context, const bo_model *model, bool 
     if (status == BO_OK) status = (image ? note_texts : note_sums)(context, model, &package);
     if (status == BO_OK) status = (image ? bo_package_companions : bo_package_companion_sums)(context, model, &package);
     if (status == BO_OK)
-        status =
-            bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
+        status = bo_tensors_write_output(context, output, package.tensors, package.count, package.metadata,
+                                         package.meta_count);
     bo_package_free(&package);
     return status;
 }

@@ -206,11 +206,11 @@ static void pass_rest(generation *g, const bo_token *last)
 
 static bool is_end(const generation *g, int32_t id)
 {
-    const bo_model_facts *facts = bo_model_report(g->model);
+    const bo_model_info *info = bo_model_report(g->model);
     if (g->desc->ignore_end) return false;
     if (id == g->eos) return true;
-    for (size_t i = 0; i < facts->end_count; i++)
-        if (facts->end_tokens[i] == id) return true;
+    for (size_t i = 0; i < info->end_count; i++)
+        if (info->end_tokens[i] == id) return true;
     for (size_t i = 0; i < g->desc->end_count; i++)
         if (g->desc->ends[i] == id) return true;
     return false;

@@ -26,7 +26,7 @@ static bo_value head_weight(const bo_stack *s, const char *prefix, size_t rows)
                              .rank = 2,
                              .shape = (size_t[]){rows, d->width},
                              .role = BO_WEIGHT_ROLE_HEAD,
-                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)d->width)}};
+                             .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1 / sqrt((double)d->width)}};
     if (d->parametrization == BO_PARAMETRIZATION_UNIT) weight.init.b = 1, weight.scale = 1 / (double)d->width;
     return bo_graph_weight(s->graph, &weight);
 }
@@ -39,7 +39,7 @@ static bo_value head(const bo_stack *s)
                            .rank = 2,
                            .shape = (size_t[]){d->vocab, d->width},
                            .role = BO_WEIGHT_ROLE_EMBEDDING,
-                           .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = BO_STACK_TIED}};
+                           .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = BO_STACK_TIED}};
     return d->untied ? head_weight(s, "lm_head", d->vocab) : bo_graph_weight(s->graph, &tied);
 }
 
@@ -297,7 +297,7 @@ static bo_value add_summary(const translating *r, bo_value summary, bo_value x)
     bo_graph_scope(r->out->graph, "summary");
     bo_linear_layer desc = {.out = r->model->desc.width,
                             .bias = r->model->desc.block.bias,
-                            .init = {.law = BO_WEIGHT_LAW_ZERO},
+                            .init = {.kind = BO_WEIGHT_INIT_KIND_ZERO},
                             .residual = x};
     return bo_nn_linear(r->out->graph, "model.summary", summary, &desc);
 }

@@ -30,7 +30,7 @@ bool bo_model_alternates(const bo_model_desc *desc);
 bo_status bo_model_of_network(bo_context *context, bo_network *network, bo_model **out);
 /* Whether a description has blocks, or layers. */
 bo_status bo_description_reads_text(bo_context *context, const char *text, const char *where, bool *out);
-/* Refuse a model of another task. The message starts with `who` and states the task of the model. */
+/* Refuse a model of another task. The message starts with `caller` and states the task of the model. */
 bo_status bo_model_require_network(bo_context *context, const bo_model *model, const char *caller);
 /* Every task but `predict`. */
 bo_status bo_model_require_text(bo_context *context, const bo_model *model, const char *caller);

@@ -154,14 +154,14 @@ static bo_status write_tensors(bo_context *context, written_states *w, const flo
     snprintf(weights, sizeof weights, "%016llx", (unsigned long long)w->lanes->digest);
     snprintf(tokens, sizeof tokens, "%llu", (unsigned long long)w->tokens);
     snprintf(capacity, sizeof capacity, "%zu", w->capacity);
-    bo_meta metas[] = {{"format", format_name},
-                       {"format_version", version},
-                       {"fingerprint", fingerprint},
-                       {"weights", weights},
-                       {"tokens", tokens},
-                       {"capacity", capacity},
-                       {"storage", bo_storage_name(bo_model_storage(model))}};
-    return bo_tensors_write_output(context, output, w->tensors, count, metas, sizeof metas / sizeof *metas);
+    bo_meta metadata[] = {{"format", format_name},
+                          {"format_version", version},
+                          {"fingerprint", fingerprint},
+                          {"weights", weights},
+                          {"tokens", tokens},
+                          {"capacity", capacity},
+                          {"storage", bo_storage_name(bo_model_storage(model))}};
+    return bo_tensors_write_output(context, output, w->tensors, count, metadata, sizeof metadata / sizeof *metadata);
 }
 
 bo_status bo_lanes_write(bo_context *context, bo_lanes *lanes, size_t lane, const float *logits, bo_output *output)

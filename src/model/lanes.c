@@ -407,7 +407,7 @@ bo_status bo_lanes_choose(bo_context *context, bo_lanes *lanes, size_t active, c
                        lanes->desc.count);
     for (size_t i = 0; i < active; i++)
         if (from[i] >= lanes->desc.count)
-            return bo_fail(context, BO_INVALID, "lanes: lane %zu is to continue lane %zu, but there are only %zu lanes",
-                           i, from[i], lanes->desc.count);
+            return bo_fail(context, BO_INVALID, "lanes: lane %zu continues lane %zu, expected one of %zu lanes", i,
+                           from[i], lanes->desc.count);
     return choose(context, lanes, active, from);
 }

@@ -181,20 +181,20 @@ const bo_tokenizer *bo_model_tokenizer(const bo_model *model)
 void bo_model_refresh(bo_model *model)
 {
     const bo_specials *specials = &model->specials;
-    model->facts = (bo_model_facts){.parameters = bo_weights_describe(model->weights)->parameters,
-                                    .frozen_parameters = bo_model_frozen_parameters(model),
-                                    .bytes = bo_weights_describe(model->weights)->bytes,
-                                    .storage = bo_model_storage(model),
-                                    .end_tokens = specials->end_count ? specials->ends : NULL,
-                                    .end_count = specials->end_count,
-                                    .begin_token = specials->begin,
-                                    .network = model->network ? &model->network->report : NULL,
-                                    .state_bytes = bo_model_state_bytes(model)};
+    model->info = (bo_model_info){.parameters = bo_weights_describe(model->weights)->parameters,
+                                  .frozen_parameters = bo_model_frozen_parameters(model),
+                                  .bytes = bo_weights_describe(model->weights)->bytes,
+                                  .storage = bo_model_storage(model),
+                                  .end_tokens = specials->end_count ? specials->ends : NULL,
+                                  .end_count = specials->end_count,
+                                  .begin_token = specials->begin,
+                                  .network = model->network ? &model->network->report : NULL,
+                                  .state_bytes = bo_model_state_bytes(model)};
 }
 
-const bo_model_facts *bo_model_report(const bo_model *model)
+const bo_model_info *bo_model_report(const bo_model *model)
 {
-    return model ? &model->facts : NULL;
+    return model ? &model->info : NULL;
 }
 
 const bo_attention *bo_model_attention(const bo_model *model, size_t layer)

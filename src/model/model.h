@@ -61,12 +61,12 @@ struct bo_model {
     bo_network **mlp_layers;         /* lists of layers in the place of MLPs, by place; NULL entries: another MLP */
     bo_activation_name *activations; /* bo_model_activations() entries */
     bo_specials specials;            /* special tokens, and the files that name them */
-    bo_model_facts facts;            /* facts about the members above (bo_model_refresh) */
+    bo_model_info info;              /* facts about the members above (bo_model_refresh) */
 };
 
 /* Recomputes the facts after weights, their storage or special tokens have changed. */
 void bo_model_refresh(bo_model *model);
-/* Members of the facts. */
+/* Members of the info. */
 bo_storage bo_model_storage(const bo_model *model);
 uint64_t bo_model_frozen_parameters(const bo_model *model);
 size_t bo_model_state_bytes(const bo_model *model);

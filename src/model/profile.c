@@ -91,10 +91,10 @@ static bo_status draw_examples(bo_context *context, const bo_model *model, const
                                bo_model_graph_desc *graph)
 {
     const bo_network *network = model->network;
-    const bo_facts *facts = &network->facts;
+    const bo_facts *info = &network->info;
     const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY, edges = network->input == BO_NETWORK_INPUT_GRAPH;
-    const size_t rows = options->batch ? options->batch : DEFAULT_EXAMPLES, targets = classes ? 1 : facts->targets;
-    const size_t numbers = rows * facts->dim;
+    const size_t rows = options->batch ? options->batch : DEFAULT_EXAMPLES, targets = classes ? 1 : info->targets;
+    const size_t numbers = rows * info->dim;
     bo_rng rng = bo_rng_make(options->seed, bo_rng_stream("network.profile", 0));
     if (options->tokens) return bo_fail(context, BO_INVALID, "profile: tokens is an option of text models");
     if (rows > INT32_MAX / 2) return bo_fail(context, BO_INVALID, "profile: %zu rows are too many", rows);
@@ -104,15 +104,14 @@ static bo_status draw_examples(bo_context *context, const bo_model *model, const
     out->rows = bo_alloc(context, rows, sizeof *out->rows, "examples");
     if (!out->x || !out->y || !out->numbers || !out->rows) return BO_MEMORY;
     for (size_t i = 0; i < numbers; i++) out->x[i] = (float)bo_rng_normal(&rng);
-    for (size_t i = 0; i < rows * targets; i++)
-        out->y[i] = classes ? (double)(i % facts->classes) : 1 / (double)targets;
+    for (size_t i = 0; i < rows * targets; i++) out->y[i] = classes ? (double)(i % info->classes) : 1 / (double)targets;
     for (size_t i = 0; i <= rows; i++) out->numbers[i] = (int32_t)i;
     for (size_t i = 0; i < rows; i++) out->numbers[rows + 1 + i] = (int32_t)((i + rows - 1) % rows);
     for (size_t i = 0; i < rows; i++) out->rows[i] = i;
     const bo_examples_arrays arrays = {.rows = rows,
-                                       .dim = facts->dim,
+                                       .dim = info->dim,
                                        .targets = targets,
-                                       .classes = classes ? facts->classes : 0,
+                                       .classes = classes ? info->classes : 0,
                                        .x = out->x,
                                        .y = targets ? out->y : NULL,
                                        .edges = edges ? rows : 0,

@@ -65,8 +65,8 @@ static bo_status check_once(bo_context *context, batch *b)
     qsort(b->parts, b->count, sizeof *b->parts, compare_addresses);
     for (size_t i = 1; i < b->count; i++)
         if (b->parts[i].session == b->parts[i - 1].session)
-            return bo_fail(context, BO_INVALID, "sessions: session %zu is session %zu, too", b->parts[i].place,
-                           b->parts[i - 1].place);
+            return bo_fail(context, BO_INVALID, "sessions: %zu and %zu are the same session", b->parts[i - 1].place,
+                           b->parts[i].place);
     return BO_OK;
 }
 

@@ -208,7 +208,7 @@ static bo_status search_all(bo_context *context, searching *s, const bo_text_vie
     }
     for (size_t i = 0; i < s->count; i++)
         if (!(s->endings[i].score > -INFINITY))
-            return bo_fail(context, BO_NUMERIC, "search: the logits of source %zu are not numbers", i);
+            return bo_fail(context, BO_NUMERIC, "beam search: the logits of source %zu are NaN or infinite", i);
     return BO_OK;
 }
 
@@ -277,7 +277,7 @@ bo_status bo_lanes_search(bo_context *context, bo_lanes *lanes, const bo_text_vi
 /* ====================================================================================================================
  * Translation of texts. Sources of similar length are batched, so that they end at about the same time. */
 
-/* MOST_BEAM: the work of a step grows with the square of the beam, and cancellation is checked between steps. */
+/* MAX_BEAM: the work of a step grows with the square of the beam, and cancellation is checked between steps. */
 enum { TOGETHER = 64, MORE = 50, MAX_BEAM = 1024 };
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static bo_value project(const recorder *r, const char *suffix, bo_value x, const
 static bo_value add_log_gate(const recorder *r)
 {
     size_t width = bo_gate_width(r->kind), heads = r->kind->key_heads;
-    bo_weight_init bias = {.law = BO_WEIGHT_LAW_SPREAD, .a = r->block->gate_first, .b = r->block->gate_last};
+    bo_weight_init bias = {.kind = BO_WEIGHT_INIT_KIND_SPREAD, .a = r->block->gate_first, .b = r->block->gate_last};
     if (!width || !r->keys) return 0;
     if (!bo_attention_has(r->kind, BO_TRAIT_CHANNELS)) {
         bo_linear_layer gate = {.out = heads, .bias = true, .role = BO_WEIGHT_ROLE_VECTOR, .bias_init = bias};
@@ -53,14 +53,14 @@ static bo_value add_sigma(const recorder *r)
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
     if (!bo_attention_has(r->kind, BO_TRAIT_SIGMA)) return 0;
     return bo_nn_parameter(r->graph, r->prefix, ".sigma", 2, shape,
-                           (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = sigma_of(r)});
+                           (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_NORMAL, .a = sigma_of(r)});
 }
 
 static bo_value map_matrix(const recorder *r, const char *suffix)
 {
     size_t shape[3] = {r->kind->key_heads, r->kind->rank, r->kind->dim};
     return bo_nn_parameter(r->graph, r->prefix, suffix, 3, shape,
-                           (bo_weight_init){.law = BO_WEIGHT_LAW_IDENTITY, .a = (double)r->kind->rank});
+                           (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_IDENTITY, .a = (double)r->kind->rank});
 }
 
 static bo_value map_bias(const recorder *r, const char *suffix)
@@ -110,7 +110,7 @@ static bo_value add_log_decay(const recorder *r)
 {
     if (r->kind->gate != BO_GATE_FIXED) return 0;
     int last = 4 + (int)bo_min(r->kind->key_heads, 8);
-    bo_weight_init init = {.law = BO_WEIGHT_LAW_SPREAD, .a = log(ldexp(1, 5) - 1), .b = log(ldexp(1, last) - 1)};
+    bo_weight_init init = {.kind = BO_WEIGHT_INIT_KIND_SPREAD, .a = log(ldexp(1, 5) - 1), .b = log(ldexp(1, last) - 1)};
     bo_value decay = bo_nn_vector(r->graph, r->prefix, ".decay", r->kind->key_heads, init);
     return bo_nn_unary(r->graph, decay, BO_UNARY_LOG_SIGMOID, 1, 0);
 }
@@ -121,7 +121,7 @@ static bo_value add_lambda(const recorder *r)
     const double min_lambda = 0.25;
     size_t shape[2] = {r->kind->key_heads, r->kind->dim};
     if (!bo_attention_has(r->kind, BO_TRAIT_LAMBDA)) return 0;
-    bo_weight_init init = {.law = BO_WEIGHT_LAW_NORMAL, .a = log(expm1(1 - min_lambda))};
+    bo_weight_init init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .a = log(expm1(1 - min_lambda))};
     bo_value raw = bo_nn_parameter(r->graph, r->prefix, ".lambda", 2, shape, init);
     return bo_nn_unary(r->graph, raw, BO_UNARY_SOFTPLUS, 1, min_lambda);
 }
@@ -235,7 +235,7 @@ static bo_value normed(bo_graph *graph, const char *prefix, bo_value out, const 
 bo_value bo_nn_projected(bo_graph *graph, const char *prefix, bo_value out, size_t width, const bo_branch *desc)
 {
     const bo_linear_layer layer = {
-        .out = width, .factor = desc->block->residual_scale, .init = {.law = BO_WEIGHT_LAW_ZERO}};
+        .out = width, .factor = desc->block->residual_scale, .init = {.kind = BO_WEIGHT_INIT_KIND_ZERO}};
     return bo_nn_linear(graph, bo_nn_join(prefix, ".o_proj").text, normed(graph, prefix, out, desc), &layer);
 }
 

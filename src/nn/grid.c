@@ -58,8 +58,9 @@ static bo_value kernel(bo_graph *graph, const char *prefix, size_t in, const bo_
                         .shape = (size_t[]){desc->out, windows.kernel[0], windows.kernel[1], in},
                         .role = in == 1 && desc->groups > 1 ? BO_WEIGHT_ROLE_VECTOR : BO_WEIGHT_ROLE_MATRIX,
                         .init = desc->init};
-    if (w.init.law == BO_WEIGHT_LAW_AUTO)
-        w.init = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .b = sqrt((desc->relu ? 2.0 : 1.0) / (double)fan)};
+    if (w.init.kind == BO_WEIGHT_INIT_KIND_AUTO)
+        w.init =
+            (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = sqrt((desc->relu ? 2.0 : 1.0) / (double)fan)};
     if (bo_weights_rules(bo_graph_describe(graph)->weights)->kind == BO_PARAMETRIZATION_UNIT)
         bo_nn_factor_out_scale(&w, fan);
     return bo_graph_weight(graph, &w);
@@ -86,14 +87,14 @@ bo_value bo_nn_pool(bo_graph *graph, bo_value x, bo_pool_kind kind, const bo_win
 }
 
 /* Declares running statistics: a weight, so that it is saved in files, without a gradient. */
-static bo_value kept(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_law law)
+static bo_value kept(bo_graph *graph, const char *prefix, const char *suffix, size_t count, bo_weight_init_kind kind)
 {
     bo_nn_name name = bo_nn_join(prefix, suffix);
     return bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
                                                     .rank = 1,
                                                     .shape = (size_t[]){count},
                                                     .role = BO_WEIGHT_ROLE_VECTOR,
-                                                    .init = {.law = law},
+                                                    .init = {.kind = kind},
                                                     .frozen = true});
 }
 
@@ -101,9 +102,10 @@ bo_value bo_nn_batch_norm(bo_graph *graph, const char *prefix, bo_value x, doubl
 {
     size_t columns = bo_graph_columns(graph, x);
     bo_batch_norm_attributes attributes = {.epsilon = epsilon, .momentum = momentum};
-    bo_value inputs[] = {x, bo_nn_vector(graph, prefix, ".weight", columns, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE}),
-                         bo_nn_vector(graph, prefix, ".bias", columns, (bo_weight_init){0}),
-                         kept(graph, prefix, ".running_mean", columns, BO_WEIGHT_LAW_ZERO),
-                         kept(graph, prefix, ".running_var", columns, BO_WEIGHT_LAW_ONE)};
+    bo_value inputs[] = {
+        x, bo_nn_vector(graph, prefix, ".weight", columns, (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_ONE}),
+        bo_nn_vector(graph, prefix, ".bias", columns, (bo_weight_init){0}),
+        kept(graph, prefix, ".running_mean", columns, BO_WEIGHT_INIT_KIND_ZERO),
+        kept(graph, prefix, ".running_var", columns, BO_WEIGHT_INIT_KIND_ONE)};
     return bo_graph_one(graph, BO_OPERATION_BATCH_NORM, &attributes, 5, inputs);
 }

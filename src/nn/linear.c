@@ -70,8 +70,8 @@ bo_value bo_nn_vector(bo_graph *graph, const char *prefix, const char *suffix, s
 
 static bo_weight_init matrix_init(bo_weight_init init, size_t in)
 {
-    if (init.law != BO_WEIGHT_LAW_AUTO) return init;
-    return (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)in)};
+    if (init.kind != BO_WEIGHT_INIT_KIND_AUTO) return init;
+    return (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1 / sqrt((double)in)};
 }
 
 static const bo_rules *rules_of(const bo_graph *graph)
@@ -83,7 +83,7 @@ void bo_nn_factor_out_scale(bo_weight_desc *w, size_t in)
 {
     double root = sqrt((double)in);
     w->scale = 1 / (w->role == BO_WEIGHT_ROLE_HEAD ? (double)in : root);
-    if (w->init.law != BO_WEIGHT_LAW_NORMAL) return;
+    if (w->init.kind != BO_WEIGHT_INIT_KIND_NORMAL) return;
     w->init.a *= root;
     w->init.b *= root;
 }
@@ -203,8 +203,10 @@ bo_value bo_nn_output(bo_graph *graph, const char *prefix, bo_value x, bo_value 
     BO_RECORD_REQUIRE(graph, prefix);
     if (!desc) desc = &default_layer;
     if (!bo_nn_reserved(graph, prefix, "bo_output_layer", desc->reserved)) return 0;
-    bo_linear_layer linear = {
-        .out = bo_graph_columns(graph, residual), .bias = desc->bias, .factor = 1, .init = {.law = BO_WEIGHT_LAW_ZERO}};
+    bo_linear_layer linear = {.out = bo_graph_columns(graph, residual),
+                              .bias = desc->bias,
+                              .factor = 1,
+                              .init = {.kind = BO_WEIGHT_INIT_KIND_ZERO}};
     balance(graph, &linear);
     if (desc->factor != 0) linear.factor *= desc->factor;
     if (desc->dropout == 0 && !desc->norm) {
@@ -239,11 +241,12 @@ bo_value bo_nn_embedding(bo_graph *graph, const char *prefix, bo_value tokens, s
 {
     BO_RECORD_REQUIRE(graph, prefix);
     bo_nn_name name = bo_nn_join(prefix, ".weight");
-    bo_value table = bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
-                                                              .rank = 2,
-                                                              .shape = (size_t[]){vocab, width},
-                                                              .role = BO_WEIGHT_ROLE_EMBEDDING,
-                                                              .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = deviation}});
+    bo_value table =
+        bo_graph_weight(graph, &(bo_weight_desc){.name = name.text,
+                                                 .rank = 2,
+                                                 .shape = (size_t[]){vocab, width},
+                                                 .role = BO_WEIGHT_ROLE_EMBEDDING,
+                                                 .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = deviation}});
     return bo_graph_one(graph, BO_OPERATION_EMBED, NULL, 2, (bo_value[]){tokens, table});
 }
 
@@ -253,8 +256,8 @@ bo_value bo_nn_norm(bo_graph *graph, const char *prefix, bo_value x, const bo_no
     if (!bo_nn_reserved(graph, prefix, "bo_norm_layer", desc->reserved)) return 0;
     bool layer = desc->kind == BO_NORM_LAYER;
     const size_t width = desc->width ? desc->width : bo_graph_columns(graph, x);
-    bo_weight_init gain = {.law = BO_WEIGHT_LAW_ONE};
-    if (desc->gain != 0) gain = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = desc->gain};
+    bo_weight_init gain = {.kind = BO_WEIGHT_INIT_KIND_ONE};
+    if (desc->gain != 0) gain = (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_NORMAL, .a = desc->gain};
     bo_value inputs[3] = {x, bo_nn_vector(graph, prefix, ".weight", width, gain)};
     if (layer) inputs[2] = bo_nn_vector(graph, prefix, ".bias", width, (bo_weight_init){0});
     bo_norm_attributes attributes = {.kind = layer ? BO_NORM_LAYER : BO_NORM_RMS,
@@ -283,7 +286,7 @@ bo_value bo_nn_positions(bo_graph *graph, const char *prefix, bo_value x, bo_val
                                                              .rank = 2,
                                                              .shape = (size_t[]){context, bo_graph_columns(graph, x)},
                                                              .role = BO_WEIGHT_ROLE_EMBEDDING,
-                                                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.02}});
+                                                             .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 0.02}});
     bo_position_attributes attributes = {learned ? BO_POSITION_KIND_LEARNED : BO_POSITION_KIND_SINUSOIDAL};
     return bo_graph_one(graph, BO_OPERATION_POSITION, &attributes, learned ? 3 : 2, inputs);
 }

@@ -93,7 +93,7 @@ static bo_value factor(bo_graph *graph, const char *prefix, const char *suffix, 
                                                     .rank = 2,
                                                     .shape = (size_t[]){rows, columns},
                                                     .role = BO_WEIGHT_ROLE_VECTOR, /* a thin matrix, updated by AdamW */
-                                                    .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = deviation}});
+                                                    .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = deviation}});
 }
 
 /* y + s (x Aᵀ) Bᵀ. */

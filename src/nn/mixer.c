@@ -20,7 +20,7 @@ static bo_value biases(bo_graph *graph, const char *prefix, const bo_recurrent_l
     bo_value parts[MAX_GATES];
     for (size_t i = 0; i < gates; i++) {
         bool forgets = desc->cell == BO_RECURRENCE_LSTM && i == FORGET;
-        bo_weight_init init = {.law = forgets ? BO_WEIGHT_LAW_ONE : BO_WEIGHT_LAW_ZERO};
+        bo_weight_init init = {.kind = forgets ? BO_WEIGHT_INIT_KIND_ONE : BO_WEIGHT_INIT_KIND_ZERO};
         parts[i] = bo_nn_vector(graph, prefix, suffixes[i], desc->size, init);
     }
     return gates == 1 ? parts[0] : bo_graph_concat(graph, gates, parts);
@@ -30,11 +30,11 @@ static bo_value recurrent_matrix(bo_graph *graph, const char *prefix, const bo_r
 {
     bo_nn_name name = bo_nn_join(prefix, ".recurrent.weight");
     return bo_graph_weight(
-        graph,
-        &(bo_weight_desc){.name = name.text,
-                          .rank = 2,
-                          .shape = (size_t[]){bo_recurrent_gates(desc->cell) * desc->size, desc->size},
-                          .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)(desc->size ? desc->size : 1))}});
+        graph, &(bo_weight_desc){
+                   .name = name.text,
+                   .rank = 2,
+                   .shape = (size_t[]){bo_recurrent_gates(desc->cell) * desc->size, desc->size},
+                   .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1 / sqrt((double)(desc->size ? desc->size : 1))}});
 }
 
 bo_value bo_nn_recurrent(bo_graph *graph, const char *prefix, bo_value x, const bo_recurrent_layer *desc)
@@ -140,7 +140,7 @@ static bo_value along_tokens(bo_graph *graph, const char *prefix, const char *su
     bo_mix_attributes attributes = {
         .sequences = sequences_of(desc, offset), .heads = desc->block->heads, .causal = true};
     size_t shape[3] = {desc->block->heads, desc->context, desc->context};
-    bo_weight_init delays = {.law = BO_WEIGHT_LAW_IDENTITY, .a = (double)desc->context, .b = apart};
+    bo_weight_init delays = {.kind = BO_WEIGHT_INIT_KIND_IDENTITY, .a = (double)desc->context, .b = apart};
     bo_value matrix = bo_nn_parameter(graph, prefix, suffix, 3, shape, delays);
     return bo_graph_one(graph, BO_OPERATION_MIX, &attributes, 2, (bo_value[]){x, matrix});
 }
@@ -180,7 +180,7 @@ static bo_value convolution_mixer(bo_graph *graph, const char *prefix, bo_value 
     (void)positions;
     bo_convolution_attributes attributes = convolution_of(desc);
     size_t shape[2] = {desc->width, desc->block->kernel};
-    bo_weight_init init = {.law = BO_WEIGHT_LAW_DELAYS,
+    bo_weight_init init = {.kind = BO_WEIGHT_INIT_KIND_DELAYS,
                            .a = (double)(desc->block->kernel < DELAYS ? desc->block->kernel : DELAYS)};
     bo_value parts[2] = {0};
     project(graph, prefix, x, desc, parts);

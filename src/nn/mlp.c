@@ -30,7 +30,7 @@ static bo_value random_features(bo_graph *graph, const char *prefix, bo_value x,
                                 const bo_branch *desc)
 {
     bo_features_attributes map = {desc->features};
-    bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
+    bo_value s = bo_nn_vector(graph, prefix, ".scale", 1, (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_ONE});
     bo_value scaled = bo_graph_one(graph, BO_OPERATION_SCALE, NULL, 2, (bo_value[]){x, s});
     bo_value z = bo_graph_one(graph, BO_OPERATION_FEATURES, &map, 1, &scaled);
     double size = sqrt((double)bo_graph_columns(graph, z)); /* |φ| is about 1 for any number of features */

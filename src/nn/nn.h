@@ -190,7 +190,7 @@ typedef struct bo_convolution_layer {
     bool bias;
     /* true if ReLU follows: standard deviation √(2 / fan-in) instead of 1/√(fan-in) (1502.01852) */
     bool relu;
-    bo_weight_init init; /* law ZERO and a = 1: zeros; all zero: as above */
+    bo_weight_init init; /* kind ZERO and a = 1: zeros; all zero: as above */
     bo_sequences sequences;
 } bo_convolution_layer;
 bo_value bo_nn_convolution(bo_graph *graph, const char *prefix, bo_value x, const bo_convolution_layer *desc);

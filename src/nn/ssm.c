@@ -40,12 +40,12 @@ static bo_value parameter(bo_graph *graph, const char *prefix, const char *suffi
 
 static bo_weight_init normal(double mean, double deviation)
 {
-    return (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = mean, .b = deviation};
+    return (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_NORMAL, .a = mean, .b = deviation};
 }
 
 static bo_value log_step(bo_graph *graph, const char *prefix, size_t channels)
 {
-    bo_weight_init spread = {.law = BO_WEIGHT_LAW_SPREAD, .a = log(FIRST_STEP), .b = log(LAST_STEP)};
+    bo_weight_init spread = {.kind = BO_WEIGHT_INIT_KIND_SPREAD, .a = log(FIRST_STEP), .b = log(LAST_STEP)};
     return parameter(graph, prefix, ".log_step", channels, 1, spread);
 }
 
@@ -54,7 +54,7 @@ static size_t modes(bo_graph *graph, const char *prefix, size_t channels, size_t
 {
     const double pi = 3.14159265358979323846;
     bo_weight_init half = normal(log(expm1(0.5)), 0);
-    bo_weight_init spread = {.law = BO_WEIGHT_LAW_SPREAD, .a = 0, .b = pi * (double)(size - 1)};
+    bo_weight_init spread = {.kind = BO_WEIGHT_INIT_KIND_SPREAD, .a = 0, .b = pi * (double)(size - 1)};
     out[0] = parameter(graph, prefix, ".a", channels, size, half);
     out[1] = parameter(graph, prefix, ".w", channels, size, spread);
     return 2;
@@ -80,7 +80,7 @@ bo_value bo_nn_systems(bo_graph *graph, const char *prefix, bo_value u, const bo
         }
         in[count++] = parameter(graph, prefix, ".c", channels, 2 * size, normal(0, sqrt(0.5)));
     }
-    in[count++] = parameter(graph, prefix, ".d", channels, 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
+    in[count++] = parameter(graph, prefix, ".d", channels, 1, (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_ONE});
     return bo_graph_one(graph, BO_OPERATION_SSM, &a, count, in);
 }
 

@@ -24,13 +24,13 @@ void bo_package_free(bo_package *package)
 {
     for (size_t i = package->first_owned; i < package->count; i++) bo_free((void *)(uintptr_t)package->tensors[i].name);
     for (size_t i = 1; i < package->meta_count; i++) { /* the first entry is "format" */
-        bo_free((void *)(uintptr_t)package->metas[i].key);
-        bo_free((void *)(uintptr_t)package->metas[i].value);
+        bo_free((void *)(uintptr_t)package->metadata[i].key);
+        bo_free((void *)(uintptr_t)package->metadata[i].value);
     }
     for (size_t i = 0; i < package->owned_count; i++) bo_free(package->owned[i]);
     bo_free(package->owned);
     bo_free(package->tensors);
-    bo_free(package->metas);
+    bo_free(package->metadata);
     bo_free(package->host);
     *package = (bo_package){0};
 }
@@ -55,10 +55,10 @@ static bo_status add_weight(bo_context *context, bo_device *device, const bo_wei
 bo_status bo_package_begin(bo_context *context, size_t tensors, size_t bytes, bo_package *out)
 {
     out->tensors = bo_alloc(context, tensors, sizeof *out->tensors, "a model's tensors");
-    out->metas = bo_alloc(context, 1 + BO_PACKAGE_TEXTS, sizeof *out->metas, "a model's metadata");
+    out->metadata = bo_alloc(context, 1 + BO_PACKAGE_TEXTS, sizeof *out->metadata, "a model's metadata");
     out->host = bo_alloc_raw(context, bytes, 1, "a model's weights for a file");
-    if (!out->tensors || !out->metas || !out->host) return BO_MEMORY;
-    out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
+    if (!out->tensors || !out->metadata || !out->host) return BO_MEMORY;
+    out->metadata[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
     return BO_OK;
 }
 
@@ -67,11 +67,11 @@ bo_status bo_package_weights(bo_context *context, const bo_weights *weights, siz
     size_t count = bo_weights_count(weights), floats = bo_weights_floats(weights);
     out->tensors =
         bo_alloc(context, count + maps * BO_FEATURES_TENSORS + more, sizeof *out->tensors, "a model's tensors");
-    out->metas = bo_alloc(context, 1 + maps + BO_PACKAGE_TEXTS, sizeof *out->metas, "a model's metadata");
+    out->metadata = bo_alloc(context, 1 + maps + BO_PACKAGE_TEXTS, sizeof *out->metadata, "a model's metadata");
     out->host = bo_alloc_raw(context, floats, sizeof *out->host, "a model's weights for a file");
     out->owned = bo_alloc(context, maps, sizeof *out->owned, "a model's maps");
-    if (!out->tensors || !out->metas || !out->host || !out->owned) return BO_MEMORY;
-    out->metas[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
+    if (!out->tensors || !out->metadata || !out->host || !out->owned) return BO_MEMORY;
+    out->metadata[out->meta_count++] = (bo_meta){"format", "pt"}; /* required by transformers */
     for (size_t i = 0; i < count; i++)
         BO_TRY(add_weight(context, bo_weights_device(weights), bo_weights_at(weights, i), out));
     return BO_OK;
@@ -88,7 +88,7 @@ bo_status bo_package_add(bo_context *context, bo_package *package, const char *n
 
 bo_status bo_package_text(bo_context *context, bo_package *package, const char *name, const char *text)
 {
-    bo_meta *meta = &package->metas[package->meta_count++];
+    bo_meta *meta = &package->metadata[package->meta_count++];
     *meta = (bo_meta){bo_strdup(context, name), bo_strdup(context, text)};
     return meta->key && meta->value ? BO_OK : BO_MEMORY;
 }
@@ -117,7 +117,7 @@ bo_status bo_package_map(bo_context *context, bo_package *package, const bo_feat
     char *key = status == BO_OK && count ? joined(context, prefix, "features") : NULL;
     if (status == BO_OK && count && !key) status = BO_MEMORY;
     if (key) {
-        package->metas[package->meta_count++] = (bo_meta){key, json};
+        package->metadata[package->meta_count++] = (bo_meta){key, json};
         json = NULL;
     }
     bo_free(json);
@@ -261,8 +261,8 @@ static bo_status write_weights(bo_context *context, const bo_weights *weights, b
             ? bo_package_weights(context, weights, 0, 0, &package)
             : bo_fail(context, BO_INVALID, "the weights have no memory yet: call bo_weights_allocate first");
     if (status == BO_OK)
-        status =
-            bo_tensors_write_output(context, output, package.tensors, package.count, package.metas, package.meta_count);
+        status = bo_tensors_write_output(context, output, package.tensors, package.count, package.metadata,
+                                         package.meta_count);
     bo_package_free(&package);
     return status;
 }

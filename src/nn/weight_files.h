@@ -11,7 +11,7 @@
 typedef struct bo_package {
     bo_file_tensor *tensors;
     size_t count, first_owned;
-    bo_meta *metas;
+    bo_meta *metadata;
     size_t meta_count;
     float *host;  /* memory of the weights' tensors */
     void **owned; /* memory of the maps' tensors, if allocated */

@@ -26,7 +26,7 @@ double bo_optim_part_shape_factor(const bo_optimizer_desc *desc, const bo_optim_
  * point to the state and the weight of their part. In `average`, g and m are the weight, and w is its average. swapped:
  * the weights contain the average, and the average contains the weights. */
 struct bo_optimizer {
-    bo_optimizer_facts facts; /* the descriptor, and the number of steps */
+    bo_optimizer_info info; /* the descriptor, and the number of steps */
     bo_device *device;
     double gradient_scale; /* scale of the stored gradients */
     bool swapped;

@@ -290,7 +290,7 @@ static void add_matrix(bo_optimizer *o, const bo_optim_part *part)
         .g = part->weight->gradient,
         .m = part->state[0],
         .w = part->weight->data,
-        .rates = {o->facts.desc.rate, o->facts.desc.decay, bo_optim_part_shape_factor(&o->facts.desc, part)},
+        .rates = {o->info.desc.rate, o->info.desc.decay, bo_optim_part_shape_factor(&o->info.desc, part)},
     };
 }
 
@@ -320,7 +320,7 @@ static void add_lists(bo_optimizer *o, const bo_optim_part *part)
 static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, size_t *name_bytes)
 {
     const char *names[BO_MAX_SLOTS + 1];
-    size_t states = part_states(&o->facts.desc, part, names), rules = states - (o->facts.desc.average > 0);
+    size_t states = part_states(&o->info.desc, part, names), rules = states - (o->info.desc.average > 0);
     for (size_t s = 0; s < states; s++) {
         char *name = o->names + *name_bytes;
         *name_bytes += (size_t)sprintf(name, "%s.%s", names[s], part->weight->name) + 1;
@@ -329,7 +329,7 @@ static void add_states(bo_optimizer *o, bo_optim_part *part, size_t *floats, siz
         *(s < rules ? &part->state[s] : &part->average) = data;
         o->state[o->states++] = (bo_optimizer_state){name, data, part_count(part)};
     }
-    assert(!part->average == !(o->facts.desc.average > 0) && rules <= BO_MAX_SLOTS);
+    assert(!part->average == !(o->info.desc.average > 0) && rules <= BO_MAX_SLOTS);
 }
 
 /* Checks that parts are in the order of the weights, and matrices in order of decreasing work. */
@@ -349,7 +349,7 @@ static bo_status fill(bo_context *context, bo_weights *weights, bo_optimizer *o)
         bo_optim_part *part = &o->part[o->parts];
         const bo_weight *weight = bo_weights_at(weights, i);
         bo_optim_part found;
-        if (!bo_optim_part_init(&o->facts.desc, weight, &found)) continue;
+        if (!bo_optim_part_init(&o->info.desc, weight, &found)) continue;
         if (!weight->data || !weight->gradient)
             return bo_fail(context, BO_INVALID, "weight %s has no memory for its gradient", weight->name);
         *part = found;
@@ -384,7 +384,7 @@ bo_status bo_optimizer_create(bo_context *context, const bo_optimizer_desc *desc
     BO_TRY(check_parametrization(context, resolved.kind, bo_weights_rules(weights)));
     bo_optimizer *o = bo_alloc(context, 1, sizeof *o, "an optimizer");
     if (!o) return BO_MEMORY;
-    o->facts.desc = resolved;
+    o->info.desc = resolved;
     o->device = bo_weights_device(weights);
     o->gradient_scale = bo_weights_rules(weights)->gradient_scale;
     const needs n = count_needs(&resolved, weights);
@@ -417,9 +417,9 @@ void bo_optimizer_destroy(bo_optimizer *o)
     bo_free(o);
 }
 
-const bo_optimizer_facts *bo_optimizer_describe(const bo_optimizer *optimizer)
+const bo_optimizer_info *bo_optimizer_describe(const bo_optimizer *optimizer)
 {
-    return optimizer ? &optimizer->facts : NULL;
+    return optimizer ? &optimizer->info : NULL;
 }
 
 size_t bo_optimizer_states(const bo_optimizer *optimizer)
@@ -434,7 +434,7 @@ bo_optimizer_state bo_optimizer_state_at(const bo_optimizer *optimizer, size_t i
 
 void bo_optimizer_set_steps(bo_optimizer *optimizer, uint64_t steps)
 {
-    optimizer->facts.steps = steps;
+    optimizer->info.steps = steps;
 }
 
 /* ====================================================================================================================
@@ -454,7 +454,7 @@ static bo_status gradient_norm(bo_context *context, const bo_optimizer *o, doubl
     *norm = sqrt(squares) / o->gradient_scale;
     if (!bad) return BO_OK;
     return bo_fail(context, BO_NUMERIC, "the gradient of %s is not finite in step %llu", bad->weight->name,
-                   (unsigned long long)o->facts.steps + 1);
+                   (unsigned long long)o->info.steps + 1);
 }
 
 /* The steepest step of length |g|₁ in the ℓ∞ norm: -(α/2) |g|₁ sign g. */
@@ -469,7 +469,7 @@ static bo_status step_linf(bo_context *context, bo_optimizer *o, const bo_rule *
 static bo_status step_vectors(bo_context *context, bo_optimizer *o, const bo_rule *rule)
 {
     const bo_updates *updates = bo_backend_of(o->device)->updates;
-    switch (o->facts.desc.kind) {
+    switch (o->info.desc.kind) {
     case BO_OPTIMIZER_SGD:
         return updates->sgd(context, rule, o->vectors, o->vector);
     case BO_OPTIMIZER_SIGN:
@@ -485,8 +485,8 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, const
 {
     if (o->matrices == 0) return BO_OK;
     bo_newton_schulz iteration =
-        o->facts.desc.iteration == BO_MUON_ITERATION_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
-    return bo_backend_of(o->device)->updates->muon(context, rule, iteration, o->facts.desc.iterations, o->matrices,
+        o->info.desc.iteration == BO_MUON_ITERATION_CUBIC ? BO_NEWTON_SCHULZ_CUBIC : BO_NEWTON_SCHULZ_QUINTIC;
+    return bo_backend_of(o->device)->updates->muon(context, rule, iteration, o->info.desc.iterations, o->matrices,
                                                    o->matrix, o->scratch);
 }
 
@@ -494,7 +494,7 @@ static bo_status step_matrices(bo_context *context, const bo_optimizer *o, const
  * a bias toward the start. */
 static bo_status average(bo_context *context, const bo_optimizer *o)
 {
-    double part_of_now = fmax(1 - o->facts.desc.average, 1 / (double)o->facts.steps);
+    double part_of_now = fmax(1 - o->info.desc.average, 1 / (double)o->info.steps);
     return bo_backend_of(o->device)->updates->approach(context, part_of_now, o->averages, o->average);
 }
 
@@ -514,19 +514,18 @@ bo_status bo_optimizer_step(bo_context *context, bo_optimizer *optimizer, double
                        factor);
     BO_TRY(gradient_norm(context, optimizer, norm));
     double scale =
-        (optimizer->facts.desc.clip > 0 && *norm > optimizer->facts.desc.clip ? optimizer->facts.desc.clip / *norm
-                                                                              : 1) /
+        (optimizer->info.desc.clip > 0 && *norm > optimizer->info.desc.clip ? optimizer->info.desc.clip / *norm : 1) /
         optimizer->gradient_scale;
-    optimizer->facts.steps++;
+    optimizer->info.steps++;
     const bo_rule rule = {
         .scale = scale,
         .rate = factor,
-        .momentum = optimizer->facts.desc.momentum,
-        .nesterov = !optimizer->facts.desc.no_nesterov,
-        .beta1 = optimizer->facts.desc.beta1,
-        .beta2 = optimizer->facts.desc.beta2,
-        .epsilon = optimizer->facts.desc.epsilon,
-        .step = optimizer->facts.steps,
+        .momentum = optimizer->info.desc.momentum,
+        .nesterov = !optimizer->info.desc.no_nesterov,
+        .beta1 = optimizer->info.desc.beta1,
+        .beta2 = optimizer->info.desc.beta2,
+        .epsilon = optimizer->info.desc.epsilon,
+        .step = optimizer->info.steps,
     };
     BO_TRY(step_vectors(context, optimizer, &rule));
     BO_TRY(step_matrices(context, optimizer, &rule));
@@ -537,7 +536,7 @@ bo_status bo_optimizer_swap_average(bo_context *context, bo_optimizer *optimizer
 {
     BO_REQUIRE(context, optimizer);
     BO_TRY(bo_device_check(context, optimizer->device, "an optimizer"));
-    if (optimizer->facts.desc.average == 0 || optimizer->facts.steps == 0) return BO_OK;
+    if (optimizer->info.desc.average == 0 || optimizer->info.steps == 0) return BO_OK;
     BO_TRY(bo_backend_of(optimizer->device)->updates->swap(context, optimizer->averages, optimizer->average));
     optimizer->swapped = !optimizer->swapped;
     return BO_OK;

@@ -8,7 +8,7 @@ enum { DEPTH = 64 };
 
 static bo_status no_memory(bo_context *context)
 {
-    return bo_fail(context, BO_MEMORY, "there is no memory for the conversation");
+    return bo_fail(context, BO_MEMORY, "out of memory for the conversation");
 }
 
 /* Prints a JSON value into memory of the library. */

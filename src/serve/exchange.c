@@ -251,7 +251,7 @@ static void keep_state(bo_context *context, bo_exchange *x, bo_choice_text *choi
     if (requested && choice->job.overflowed)
         bo_refuse(refusal, x->start ? 400 : 500, x->start ? "state" : NULL, "%s", choice->job.message);
     else if (requested && !state)
-        bo_refuse(refusal, 500, NULL, "there is no memory for the state");
+        bo_refuse(refusal, 500, NULL, "out of memory for the state");
     else if (requested && x->request.return_state == BO_STATE_ID)
         done = name_state(choice, refusal) &&
                bo_service_keep_state(context, x->service, x->client.owner, choice->state_id, state, refusal);
@@ -312,7 +312,7 @@ static void end_job(bo_context *context, bo_job *job)
     if (!x->refusal.status) set_refusal(x, job);
     keep_partial_character(choice);
     if (add_conversation(context, x, choice) != BO_OK && !x->refusal.status)
-        bo_refuse(refusal_of_state(x, choice), 500, NULL, "there is no memory for the messages of the state");
+        bo_refuse(refusal_of_state(x, choice), 500, NULL, "out of memory for the messages of the state");
     keep_state(context, x, choice);
     if (x->request.stream && !x->refusal.status) bo_exchange_write_event(x, choice, true);
     if (--x->open == 0) finish(x);

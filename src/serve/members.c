@@ -181,7 +181,7 @@ static bool check_value(const bo_json *item, const char *values, bo_refusal *ref
     if (!values[0]) return bo_refuse(refusal, 400, item->key, "%s is not supported; leave it out", item->key);
     snprintf(list, sizeof list, "[%s]", values);
     bo_json *all = bo_json_read(list, strlen(list), NULL);
-    if (!all) return bo_refuse(refusal, 500, NULL, "there is no memory for the request");
+    if (!all) return bo_refuse(refusal, 500, NULL, "out of memory for the request");
     BO_JSON_EACH(value, all) found = found || bo_json_equal(item, value);
     const bool several = all->child->next;
     bo_json_delete(all);

@@ -202,7 +202,7 @@ static char *content_of(const bo_json *content)
 
 static bool no_json_memory(const reader *r)
 {
-    return bo_refuse(r->refusal, 500, NULL, "there is no memory for the conversation");
+    return bo_refuse(r->refusal, 500, NULL, "out of memory for the conversation");
 }
 
 /* Adds a member. The object takes ownership of it; after a failure it is deleted. */

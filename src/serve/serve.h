@@ -46,7 +46,7 @@ typedef struct bo_server_desc {
 bo_status bo_server_create(bo_context *context, const bo_server_desc *desc, bo_server **out);
 const char *bo_server_address(const bo_server *server); /* "http://127.0.0.1:8080" */
 /* Counts files of the cache directory: damaged files that were discarded, files of other models, and files whose states
- * belong to no current key. */
+ * belong to no API key of this server. */
 void bo_server_cache_files(const bo_server *server, size_t *discarded, size_t *foreign, size_t *unowned);
 /* Returns the memory of the states of running sequences. */
 const bo_slots_memory *bo_server_memory(const bo_server *server);

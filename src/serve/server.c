@@ -98,8 +98,7 @@ static enum MHD_Result send_body(bo_http_call *call)
     if (bo_context_create(&(bo_context_desc){.threads = 1}, &context) != BO_OK) return MHD_NO;
     const int status = bo_exchange_finish(context, call->exchange, &body, &size);
     bo_context_destroy(context);
-    if (!body)
-        return send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the response"});
+    if (!body) return send_refusal(call, &(bo_refusal){.status = 500, .message = "out of memory for the response"});
     /* The exchange is released when the call is complete, so it outlives the response. */
     struct MHD_Response *response =
         MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_PERSISTENT);
@@ -214,7 +213,7 @@ static void append_body(bo_http_call *call, const char *data, size_t size)
         const bool reserved = bo_service_reserve(service, call->client, &call->body_reserved, capacity, &call->refusal);
         char *larger = reserved ? realloc(call->body, capacity) : NULL;
         if (!larger) {
-            if (reserved) bo_refuse(&call->refusal, 500, NULL, "there is no memory for the body");
+            if (reserved) bo_refuse(&call->refusal, 500, NULL, "out of memory for the body");
             drop_body(call);
             return;
         }
@@ -251,7 +250,7 @@ static enum MHD_Result handle_call(bo_http_call *call)
     else if (call->exchange)
         result = send_exchange(call);
     else if (response.text.failed)
-        result = send_refusal(call, &(bo_refusal){.status = 500, .message = "there is no memory for the response"});
+        result = send_refusal(call, &(bo_refusal){.status = 500, .message = "out of memory for the response"});
     else
         result = send_response(call, &response);
     bo_free(response.text.bytes);

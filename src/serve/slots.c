@@ -608,10 +608,10 @@ static void choose(void *arg, size_t slot, int worker)
 
 static bool ends_text(const bo_slots *s, const bo_job *job, int32_t id)
 {
-    const bo_model_facts *facts = bo_model_report(s->desc->model);
+    const bo_model_info *info = bo_model_report(s->desc->model);
     if (job->ignore_end) return false;
-    for (size_t i = 0; i < facts->end_count; i++)
-        if (facts->end_tokens[i] == id) return true;
+    for (size_t i = 0; i < info->end_count; i++)
+        if (info->end_tokens[i] == id) return true;
     return id == job->end_token;
 }
 

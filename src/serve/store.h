@@ -40,7 +40,7 @@ typedef struct bo_store_stats {
     size_t memory_bytes, disk_bytes; /* in use */
     size_t discarded;                /* damaged and partial files that were removed */
     size_t foreign;                  /* files of other models */
-    size_t unowned;                  /* states in the directory at the start that belong to no current key */
+    size_t unowned;                  /* states in the directory at the start that belong to no current API key */
 } bo_store_stats;
 
 /* BO_IO if the directory cannot be used, or another store uses it. */

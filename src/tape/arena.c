@@ -122,7 +122,7 @@ bo_status bo_arena_place(bo_context *context, size_t count, bo_arena_piece *piec
         return BO_MEMORY;
     }
     for (size_t i = 1; i < count; i++)
-        if (pieces[i].home == BO_HOME_ARENA) order[movable++] = &pieces[i];
+        if (pieces[i].placement == BO_PLACEMENT_ARENA) order[movable++] = &pieces[i];
     *bytes = SIZE_MAX;
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
         qsort(order, movable, sizeof *order, orders[o]);

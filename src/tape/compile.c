@@ -14,8 +14,8 @@ static void forget_plan(bo_graph *graph)
     graph->pieces = graph->steps = (bo_list){0};
     graph->arena = NULL;
     graph->planned = false;
-    graph->facts.bytes = 0;
-    graph->facts.flops = 0;
+    graph->info.bytes = 0;
+    graph->info.flops = 0;
     graph->seed = 0;
     for (bo_value v = 0; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
@@ -98,13 +98,13 @@ static bo_status allocate_rounded(bo_context *context, bo_graph *graph)
 /* Counts the operations of forward, plus twice as many for nodes with a backward. */
 static void count_operations(bo_context *context, bo_graph *graph)
 {
-    graph->facts.flops = 0;
+    graph->info.flops = 0;
     for (size_t n = 0; n < graph->nodes.count; n++) {
         const bo_node *node = bo_node_at(graph, n);
         bo_op_call call;
         if (!node->op->operations) continue;
         bo_node_call(graph, node, &call);
-        graph->facts.flops += node->op->operations(context, &call) * (node->backward ? 3 : 1);
+        graph->info.flops += node->op->operations(context, &call) * (node->backward ? 3 : 1);
     }
 }
 
@@ -128,7 +128,7 @@ bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_
     count_layers(graph);
     BO_TRY(bo_graph_schedule(context, graph));
     BO_TRY(bo_graph_narrow(context, graph));
-    BO_TRY(bo_arena_place(context, graph->pieces.count, graph->pieces.at, &graph->facts.bytes));
+    BO_TRY(bo_arena_place(context, graph->pieces.count, graph->pieces.at, &graph->info.bytes));
     count_operations(context, graph);
     graph->planned = true;
     return BO_OK;
@@ -137,15 +137,15 @@ bo_status bo_graph_compile(bo_context *context, bo_graph *graph, const bo_graph_
 /* Sets the address of a piece after memory has been allocated. */
 static bo_status find_address(bo_context *context, bo_graph *graph, bo_arena_piece *piece)
 {
-    if (piece->home == BO_HOME_ARENA) {
+    if (piece->placement == BO_PLACEMENT_ARENA) {
         piece->address = graph->arena + piece->offset;
         return BO_OK;
     }
     const bo_weight *weight = bo_weights_at(graph->weights, piece->weight);
-    piece->address = piece->home == BO_HOME_WEIGHT ? weight->data : weight->gradient;
+    piece->address = piece->placement == BO_PLACEMENT_WEIGHT ? weight->data : weight->gradient;
     if (piece->address) return BO_OK;
     return bo_fail(context, BO_INVALID, "weight %s has no memory for its %s: call bo_weights_allocate first",
-                   weight->name, piece->home == BO_HOME_WEIGHT ? "values" : "gradient");
+                   weight->name, piece->placement == BO_PLACEMENT_WEIGHT ? "values" : "gradient");
 }
 
 bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
@@ -155,7 +155,7 @@ bo_status bo_graph_allocate(bo_context *context, bo_graph *graph)
         return bo_fail(context, BO_INVALID, "the graph is not compiled yet: call bo_graph_compile first");
     if (graph->arena) return BO_OK;
     BO_TRY(allocate_rounded(context, graph));
-    graph->arena = bo_buffer_allocate(context, graph->device, graph->facts.bytes, "activations and their gradients");
+    graph->arena = bo_buffer_allocate(context, graph->device, graph->info.bytes, "activations and their gradients");
     if (!graph->arena) return BO_MEMORY;
     bo_status status = BO_OK;
     for (uint32_t i = 1; status == BO_OK && i < graph->pieces.count; i++)

@@ -49,12 +49,12 @@ typedef struct bo_node {
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-typedef enum bo_home { BO_HOME_ARENA, BO_HOME_WEIGHT, BO_HOME_GRADIENT } bo_home;
+typedef enum bo_placement { BO_PLACEMENT_ARENA, BO_PLACEMENT_WEIGHT, BO_PLACEMENT_GRADIENT } bo_placement;
 
 /* A piece of memory that is in use from step `first` to step `last`, inclusive. Invariants in the arena: bytes and
  * offset are multiples of 64, and pieces that are in use at the same step do not overlap. */
 typedef struct bo_arena_piece {
-    bo_home home;
+    bo_placement placement;
     size_t weight; /* WEIGHT, GRADIENT: index of the weight */
     size_t bytes, offset;
     size_t floats;        /* number of floats if backward may read them rounded to bfloat16; 0: it may not */
@@ -99,7 +99,7 @@ struct bo_graph {
     bo_device *device;
     bo_list tensors, nodes, scopes; /* elements: bo_graph_tensor, bo_node, char * */
     bo_list shapes;                 /* elements: bo_tensor, one per tensor, for the facts */
-    bo_graph_facts facts;           /* bytes and flops are those of the plan, or 0 */
+    bo_graph_info info;             /* bytes and flops are those of the plan, or 0 */
     bo_list read;                   /* the bo_value of each weight of the set; 0: the graph does not read it yet */
     uint32_t segment, segments;     /* the current segment; number of segments so far */
     size_t branches;                /* additions to the residual stream so far */

@@ -30,7 +30,7 @@ static void follow_base(bo_weight *w, const bo_weight *b)
     compare(w, b);
     if (w->role == BO_WEIGHT_ROLE_HEAD) w->scale /= w->in;
     double share = w->scale / b->scale, deviation = w->out == 1 ? 1 / w->in : 1 / sqrt(w->in);
-    if (w->init.law == BO_WEIGHT_LAW_NORMAL) w->init.b = b->init.b * deviation / share;
+    if (w->init.kind == BO_WEIGHT_INIT_KIND_NORMAL) w->init.b = b->init.b * deviation / share;
     w->rate = 1 / (w->in * share);
 }
 

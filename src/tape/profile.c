@@ -112,8 +112,8 @@ static void copy_recorded(bo_context *context, const bo_graph *graph, const char
     size_t *numbers = p->numbers;
     p->out.totals = (bo_profile_totals){.subject = copy_string(&strings, subject),
                                         .threads = bo_context_threads(context),
-                                        .bytes = graph->facts.bytes,
-                                        .flops = graph->facts.flops};
+                                        .bytes = graph->info.bytes,
+                                        .flops = graph->info.flops};
     for (size_t i = 0; i < p->out.value_count; i++) {
         copy_value(graph, bo_graph_tensor_at(graph, (bo_value)(i + 1)), &strings, &p->values[i]);
         if (p->values[i].origin == BO_VALUE_ORIGIN_WEIGHT) p->out.totals.weight_bytes += p->values[i].bytes;

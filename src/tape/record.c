@@ -26,14 +26,14 @@ void *bo_list_add(bo_context *context, bo_list *list, size_t size, const char *w
     return added;
 }
 
-/* Adds a tensor to the facts. */
+/* Adds a tensor to the info. */
 static bool add_shape(bo_context *context, bo_graph *graph, const bo_graph_tensor *tensor)
 {
     bo_tensor *added = bo_list_add(context, &graph->shapes, sizeof *added, "tensors of a graph");
     if (!added) return false;
     *added = (bo_tensor){.element = tensor->element, .rows = tensor->rows, .columns = tensor->columns};
-    graph->facts.values = graph->shapes.count;
-    graph->facts.value = graph->shapes.at;
+    graph->info.values = graph->shapes.count;
+    graph->info.value = graph->shapes.at;
     return true;
 }
 
@@ -49,7 +49,7 @@ bo_status bo_graph_create(bo_context *context, bo_weights *weights, bo_graph **o
     graph->context = context;
     graph->weights = weights;
     graph->device = bo_weights_device(weights);
-    graph->facts.weights = weights;
+    graph->info.weights = weights;
     if (!bo_list_add(context, &graph->tensors, sizeof(bo_graph_tensor), "tensors of a graph") || /* index 0 */
         !add_shape(context, graph, &(bo_graph_tensor){0})) {
         bo_graph_destroy(graph);
@@ -211,9 +211,9 @@ static bool is_value(const bo_graph *graph, bo_value value)
     return value > 0 && value < graph->tensors.count;
 }
 
-const bo_graph_facts *bo_graph_describe(const bo_graph *graph)
+const bo_graph_info *bo_graph_describe(const bo_graph *graph)
 {
-    return graph ? &graph->facts : NULL;
+    return graph ? &graph->info : NULL;
 }
 
 const bo_weight *bo_graph_weight_of(const bo_graph *graph, bo_value value)
@@ -421,7 +421,7 @@ void bo_graph_segment(bo_graph *graph, bool begin)
     if (begin && graph->segment)
         REFUSE("segments cannot be nested");
     else if (!begin && !graph->segment)
-        REFUSE("a segment ends that was not started");
+        REFUSE("a segment is ended that was not started");
     else
         graph->segment = begin ? ++graph->segments : 0; /* segments are numbered from 1 */
 }

@@ -178,22 +178,22 @@ static void begin_operation(bo_context *context, const bo_graph *graph, const bo
 
 static void end_operation(bo_context *context, const bo_graph *graph, const bo_step *step, const trace_position *at)
 {
-    bo_trace_facts facts;
+    bo_trace_args args;
     char shapes[160];
-    facts.used = 0;
-    if (at->scope) bo_trace_add_text(&facts, "scope", at->scope);
-    bo_trace_add_text(&facts, "direction", step->backward ? "backward" : step->again ? "again" : "forward");
+    args.used = 0;
+    if (at->scope) bo_trace_add_text(&args, "scope", at->scope);
+    bo_trace_add_text(&args, "direction", step->backward ? "backward" : step->again ? "again" : "forward");
     if (!step->move) {
         const bo_node *node = bo_node_at(graph, step->node);
         list_shapes(graph, node->inputs, node->in, shapes, sizeof shapes);
-        bo_trace_add_text(&facts, "inputs", shapes);
+        bo_trace_add_text(&args, "inputs", shapes);
         list_shapes(graph, node->outputs, node->out, shapes, sizeof shapes);
-        bo_trace_add_text(&facts, "outputs", shapes);
-        bo_trace_add_count(&facts, "bytes", bo_node_bytes(graph, node));
+        bo_trace_add_text(&args, "outputs", shapes);
+        bo_trace_add_count(&args, "bytes", bo_node_bytes(graph, node));
     } else {
-        bo_trace_add_count(&facts, "bytes", step->floats * 4);
+        bo_trace_add_count(&args, "bytes", step->floats * 4);
     }
-    bo_trace_end(context, &facts);
+    bo_trace_end(context, &args);
 }
 
 /* Runs the first `steps` steps with their times, for the trace or a profile. */

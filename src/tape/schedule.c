@@ -24,13 +24,13 @@ static uint32_t use(bo_graph *graph, uint32_t piece)
 }
 
 /* Adds a piece that is in use during the whole run and after it. */
-static bo_status add_permanent(bo_context *context, bo_graph *graph, bo_home home, const bo_graph_tensor *tensor,
-                               uint32_t *out)
+static bo_status add_permanent(bo_context *context, bo_graph *graph, bo_placement placement,
+                               const bo_graph_tensor *tensor, uint32_t *out)
 {
     *out = add_piece(context, graph, bo_graph_tensor_bytes(tensor));
     if (!*out) return BO_MEMORY;
     bo_arena_piece *piece = bo_arena_piece_at(graph, *out);
-    piece->home = home;
+    piece->placement = placement;
     piece->weight = tensor->weight;
     piece->first = 0;
     piece->last = BO_NEVER;
@@ -45,14 +45,14 @@ static bo_status add_given(bo_context *context, bo_graph *graph)
     for (bo_value v = 1; v < graph->tensors.count; v++) {
         bo_graph_tensor *t = bo_graph_tensor_at(graph, v);
         if (t->origin == BO_ORIGIN_OPERATION) continue;
-        bo_home home = t->origin == BO_ORIGIN_WEIGHT ? BO_HOME_WEIGHT : BO_HOME_ARENA;
-        BO_TRY(add_permanent(context, graph, home, t, &t->piece));
-        if (t->graded && home == BO_HOME_WEIGHT)
-            BO_TRY(add_permanent(context, graph, BO_HOME_GRADIENT, t, &t->gradient));
+        bo_placement placement = t->origin == BO_ORIGIN_WEIGHT ? BO_PLACEMENT_WEIGHT : BO_PLACEMENT_ARENA;
+        BO_TRY(add_permanent(context, graph, placement, t, &t->piece));
+        if (t->graded && placement == BO_PLACEMENT_WEIGHT)
+            BO_TRY(add_permanent(context, graph, BO_PLACEMENT_GRADIENT, t, &t->gradient));
     }
     if (!graph->desc.gradients) return BO_OK;
     bo_graph_tensor *loss = bo_graph_tensor_at(graph, graph->desc.loss);
-    BO_TRY(add_permanent(context, graph, BO_HOME_ARENA, loss, &loss->gradient));
+    BO_TRY(add_permanent(context, graph, BO_PLACEMENT_ARENA, loss, &loss->gradient));
     graph->seed = loss->gradient;
     return BO_OK;
 }

@@ -30,7 +30,7 @@ struct bo_weights {
     bo_gradients *gradients;
     bo_rules rules;
     const bo_lora *lora;
-    bo_weights_facts facts; /* current facts about all weights */
+    bo_weights_info info; /* current facts about all weights */
 };
 
 bo_status bo_weights_create(bo_context *context, bo_weights **out)
@@ -135,10 +135,10 @@ static bo_status resolve(bo_context *context, const bo_weight_desc *desc, bo_wei
     if (__builtin_mul_overflow(out->rows, out->columns, &given) || given != numbers)
         return bo_fail(context, BO_INVALID, "weight %s: %zu x %zu, but its shape has %zu numbers", desc->name,
                        out->rows, out->columns, numbers);
-    if ((unsigned)desc->role > BO_WEIGHT_ROLE_VECTOR || (unsigned)desc->init.law > BO_WEIGHT_LAW_ZERO)
-        return bo_fail(context, BO_INVALID, "weight %s: unknown role %d or law %d", desc->name, (int)desc->role,
-                       (int)desc->init.law);
-    if ((desc->init.law == BO_WEIGHT_LAW_IDENTITY || desc->init.law == BO_WEIGHT_LAW_DELAYS) &&
+    if ((unsigned)desc->role > BO_WEIGHT_ROLE_VECTOR || (unsigned)desc->init.kind > BO_WEIGHT_INIT_KIND_ZERO)
+        return bo_fail(context, BO_INVALID, "weight %s: unknown role %d or initialization %d", desc->name,
+                       (int)desc->role, (int)desc->init.kind);
+    if ((desc->init.kind == BO_WEIGHT_INIT_KIND_IDENTITY || desc->init.kind == BO_WEIGHT_INIT_KIND_DELAYS) &&
         !(desc->init.a >= 1 && desc->init.a <= (double)numbers))
         return bo_fail(context, BO_INVALID, "weight %s: blocks of %g rows of the identity, expected at least 1",
                        desc->name, desc->init.a);
@@ -194,22 +194,22 @@ static size_t numbers_of(const bo_weight *weight)
 }
 
 /* Updates the facts after one weight was added at the end, or after memory was allocated. */
-static void update_facts(bo_weights *weights)
+static void update_info(bo_weights *weights)
 {
-    bo_weights_facts *facts = &weights->facts;
-    facts->weight = (const bo_weight *const *)weights->at;
-    for (; facts->count < weights->count; facts->count++) {
-        const bo_weight *added = weights->at[facts->count];
-        facts->parameters += numbers_of(added);
-        if (!added->frozen) facts->trained += numbers_of(added);
+    bo_weights_info *info = &weights->info;
+    info->weight = (const bo_weight *const *)weights->at;
+    for (; info->count < weights->count; info->count++) {
+        const bo_weight *added = weights->at[info->count];
+        info->parameters += numbers_of(added);
+        if (!added->frozen) info->trained += numbers_of(added);
     }
-    facts->bytes = weights->stored ? weights->stored_bytes : weights->floats * sizeof(float);
+    info->bytes = weights->stored ? weights->stored_bytes : weights->floats * sizeof(float);
 }
 
 static void set_frozen(bo_weights *weights, bo_weight *weight, bool frozen)
 {
-    if (frozen && !weight->frozen) weights->facts.trained -= numbers_of(weight);
-    if (!frozen && weight->frozen) weights->facts.trained += numbers_of(weight);
+    if (frozen && !weight->frozen) weights->info.trained -= numbers_of(weight);
+    if (!frozen && weight->frozen) weights->info.trained += numbers_of(weight);
     weight->frozen = frozen;
 }
 
@@ -231,7 +231,7 @@ static bo_status add(bo_context *context, bo_weights *weights, const bo_weight *
     added->offset = weights->floats;
     weights->floats += (added->rows * added->columns + GRAIN - 1) / GRAIN * GRAIN;
     weights->at[weights->count++] = added;
-    update_facts(weights);
+    update_info(weights);
     *slot_of(weights, weights->slots, weights->capacity, added->name) = weights->count;
     assert(added->offset % GRAIN == 0 && weights->floats % GRAIN == 0);
     assert(added->offset + added->rows * added->columns <= weights->floats);
@@ -266,9 +266,9 @@ bo_status bo_weights_declare(bo_context *context, bo_weights *weights, const bo_
 
 /* ---- access ------------------------------------------------------------------------------------------------------ */
 
-const bo_weights_facts *bo_weights_describe(const bo_weights *weights)
+const bo_weights_info *bo_weights_describe(const bo_weights *weights)
 {
-    return weights ? &weights->facts : NULL;
+    return weights ? &weights->info : NULL;
 }
 
 const bo_weight *bo_weights_find(const bo_weights *weights, const char *name)
@@ -483,7 +483,7 @@ static bo_status allocate_stored(bo_context *context, bo_weights *weights, const
     weights->stored = bo_buffer_allocate(context, weights->device, bytes, "weights in fewer bits");
     if (!weights->stored) return BO_MEMORY;
     weights->stored_bytes = bytes;
-    update_facts(weights);
+    update_info(weights);
     return BO_OK;
 }
 

@@ -21,20 +21,20 @@ static double number_at(const drawing *d, size_t i)
     const bo_weight_init *init = &d->weight->init;
     size_t columns = d->weight->shape[d->weight->rank - 1], row = i / columns, column = i % columns;
     bo_rng rng = d->rng;
-    switch (init->law) {
-    case BO_WEIGHT_LAW_ONE:
+    switch (init->kind) {
+    case BO_WEIGHT_INIT_KIND_ONE:
         return 1;
-    case BO_WEIGHT_LAW_NORMAL:
+    case BO_WEIGHT_INIT_KIND_NORMAL:
         rng.next = i;
         return init->a + init->b * bo_rng_normal(&rng);
-    case BO_WEIGHT_LAW_SPREAD:
+    case BO_WEIGHT_INIT_KIND_SPREAD:
         return columns == 1 ? init->a : init->a + (init->b - init->a) * (double)column / (double)(columns - 1);
-    case BO_WEIGHT_LAW_IDENTITY:
+    case BO_WEIGHT_INIT_KIND_IDENTITY:
         return row % (size_t)init->a == column + (size_t)init->b * (row / (size_t)init->a);
-    case BO_WEIGHT_LAW_DELAYS:
+    case BO_WEIGHT_INIT_KIND_DELAYS:
         return row % (size_t)init->a == columns - 1 - column;
-    case BO_WEIGHT_LAW_AUTO:
-    case BO_WEIGHT_LAW_ZERO:
+    case BO_WEIGHT_INIT_KIND_AUTO:
+    case BO_WEIGHT_INIT_KIND_ZERO:
     default:
         return 0;
     }

@@ -1,5 +1,5 @@
 /* Templates in a subset of Jinja2, as in Hugging Face chat models: docs/reference/chat-templates.md lists the subset. A
- * template is parsed once into a tree; rendering walks the tree. The semantics are those of Jinja2 3.1 with trim_blocks
+ * template is parsed once into a tree; rendering walks the tree. The semantics follow Jinja2 3.1 with trim_blocks
  * and lstrip_blocks; constructs outside the subset are refused with their name and line. */
 #ifndef BO_TEXT_JINJA_H
 #define BO_TEXT_JINJA_H

@@ -41,7 +41,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
 static double item_bytes(const bo_train_task *task)
 {
     const bo_network *network = network_of(task);
-    const double numbers = (double)network->facts.dim + 2 * bo_network_layer_numbers(network);
+    const double numbers = (double)network->info.dim + 2 * bo_network_layer_numbers(network);
     return 4 * numbers * (whole(task) ? (double)task->desc->train.examples->rows : 1);
 }
 

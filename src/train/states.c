@@ -386,8 +386,8 @@ bo_status bo_train_states_write(bo_context *context, const bo_train_states *s, c
                                        .bytes = lanes * sizeof *s->read_now}};
     char version[16];
     snprintf(version, sizeof version, "%d", FORMAT_VERSION);
-    const bo_meta metas[] = {{"format", format_name}, {"format_version", version}};
-    return bo_tensors_write(context, path, tensors, 2, metas, 2);
+    const bo_meta metadata[] = {{"format", format_name}, {"format_version", version}};
+    return bo_tensors_write(context, path, tensors, 2, metadata, 2);
 }
 
 static bo_status check_state(bo_context *context, const bo_train_states *s, const char *path, size_t lane, size_t layer)

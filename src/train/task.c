@@ -42,7 +42,7 @@ bo_status bo_train_freeze(bo_context *context, bo_train_task *task)
     return task->desc->freeze ? freeze_all(context, weights, task->desc->freeze) : BO_OK;
 }
 
-static void thaw(bo_train_task *task)
+static void unfreeze(bo_train_task *task)
 {
     for (size_t i = 0; task->frozen && i < bo_weights_count(task->desc->model->weights); i++)
         bo_weights_set_frozen(task->desc->model->weights, i, task->frozen[i]);
@@ -104,7 +104,7 @@ bo_status bo_train_graph(bo_context *context, bo_train_task *task, bo_model_grap
 void bo_train_task_destroy(bo_train_task *task)
 {
     if (!task) return;
-    thaw(task);
+    unfreeze(task);
     task->methods->close(task);
     bo_model_graph_destroy(&task->graph);
     bo_free(task);

@@ -154,8 +154,7 @@ static bo_status check(bo_context *context, const bo_train_task *task)
                        "pack: expected at least %zu tokens, the length of the longest example, found %zu", rows,
                        desc->pack);
     if (!(desc->smoothing >= 0 && desc->smoothing < 1))
-        return bo_fail(context, BO_INVALID, "smoothing: expected a number from 0 to below 1, found %g",
-                       desc->smoothing);
+        return bo_fail(context, BO_INVALID, "smoothing: expected a number in [0, 1), found %g", desc->smoothing);
     BO_TRY(bo_train_model_check(context, task));
     BO_TRY(check_texts(context, desc->model, desc->train.texts));
     return desc->valid.texts ? check_texts(context, desc->model, desc->valid.texts) : BO_OK;

@@ -73,7 +73,7 @@ static double state_size(const bo_attention_advice *a, size_t i)
     return (double)a->maps[i].features * (VALUES + 1) + (double)d->window * (DIM + VALUES);
 }
 
-static void best_comes_first(void **state)
+static void best_map_is_first(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -386,7 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_of_the_data),
         cmocka_unit_test(overflowing_candidates_are_not_recommended),
-        cmocka_unit_test(best_comes_first),
+        cmocka_unit_test(best_map_is_first),
         cmocka_unit_test(every_kind_is_tested),
         cmocka_unit_test(unreachable_targets_are_reported),
         cmocka_unit_test(windows_are_measured),

@@ -82,7 +82,7 @@ static double log_det_of(bo_context *context, const double *matrix, double shift
 
 /* Λ_q and Λ_k do not commute. They are small enough that E[estimate⁴] exists for both proposals, so that the standard
  * error is meaningful; the margin is five standard errors. */
-static void second_moments_are_the_closed_ones(void **state)
+static void second_moments_match_the_closed_form(void **state)
 {
     (void)state;
     static const double one[D * D] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
@@ -553,7 +553,7 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(second_moments_are_the_closed_ones),
+        cmocka_unit_test(second_moments_match_the_closed_form),
         cmocka_unit_test(equal_sides_agree_with_the_theorem),
         cmocka_unit_test(infinite_variances_are_reported),
         cmocka_unit_test(whitening_whitens),

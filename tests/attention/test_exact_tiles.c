@@ -270,7 +270,7 @@ static void test_edges_of_tiles_windows_and_states(void **state)
 }
 
 /* The last token as a step from the state before it. */
-static void test_steps_meet_the_definition(void **state)
+static void test_steps_match_the_definition(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -348,7 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_edges_of_tiles_windows_and_states),
-        cmocka_unit_test(test_steps_meet_the_definition),
+        cmocka_unit_test(test_steps_match_the_definition),
         cmocka_unit_test(test_later_tokens_change_no_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void both_ends_keep_their_digits(void **state)
 }
 
 /* dL/du in float64, from which the three gradients follow; L = Σ dlog_gate log g. */
-static void gradients_are_those_of_float64(void **state)
+static void gradients_match_float64(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -157,10 +157,8 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_is_log_sigmoid),
-        cmocka_unit_test(both_ends_keep_their_digits),
-        cmocka_unit_test(gradients_are_those_of_float64),
-        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(forward_is_log_sigmoid),  cmocka_unit_test(both_ends_keep_their_digits),
+        cmocka_unit_test(gradients_match_float64), cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void check(bo_context *const *contexts, const trial_desc *desc)
     trial_drop(&t);
 }
 
-static void keys_leave_what_they_leave_beside_queries(void **state)
+static void keys_alone_give_the_same_states(void **state)
 {
     (void)state;
     bo_context *contexts[] = {test_context(1), test_context(32)}; /* more threads than heads */
@@ -93,7 +93,7 @@ static void keys_leave_what_they_leave_beside_queries(void **state)
     bo_context_destroy(contexts[1]);
 }
 
-static void refuses_what_leaves_nothing(void **state)
+static void refuses_calls_without_results(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -114,8 +114,8 @@ static void refuses_what_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_leave_what_they_leave_beside_queries),
-        cmocka_unit_test(refuses_what_leaves_nothing),
+        cmocka_unit_test(keys_alone_give_the_same_states),
+        cmocka_unit_test(refuses_calls_without_results),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static void errors_hold_on_other_data(void **state)
 
 /* The error is the root mean square of three draws over every query at an odd position. If each head has its own key
  * head, advice tries exactly the maps of actual attention. */
-static void errors_are_those_of_three_draws(void **state)
+static void errors_match_three_draws(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -144,7 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predicted_maps_reach_the_target),
         cmocka_unit_test(errors_hold_on_other_data),
-        cmocka_unit_test(errors_are_those_of_three_draws),
+        cmocka_unit_test(errors_match_three_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,7 +118,7 @@ static void errors_are_relative(void **state)
 
 /* TAYLOR, POLYNOMIAL (which may be negative), ELU and the column maps have φ(x)·φ(y) = k(x, y): the output equals that
  * of the kernel up to float rounding, with gates of every kind, without a normalizer, packed, in both layouts. */
-static void exact_maps_meet_their_kernel(void **state)
+static void exact_maps_match_their_kernel(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -166,7 +166,7 @@ static void exact_maps_meet_their_kernel(void **state)
 }
 
 /* A softmax window with weights `mix` after an exact map; windows longer and shorter than some of the sequences. */
-static void hybrids_meet_their_kernel(void **state)
+static void hybrids_match_their_kernel(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -201,7 +201,7 @@ static void hybrids_meet_their_kernel(void **state)
 }
 
 /* W and b for each side, or shared; also with a window. */
-static void learned_maps_meet_their_kernel(void **state)
+static void learned_maps_match_their_kernel(void **state)
 {
     (void)state;
     static const bo_kernel kernels[] = {BO_KERNEL_COSH, BO_KERNEL_RECTIFIER};
@@ -222,7 +222,7 @@ static void learned_maps_meet_their_kernel(void **state)
 }
 
 /* |s q·k|^p is a closed form; there are no features to compare. */
-static void powers_meet_their_kernel(void **state)
+static void powers_match_their_kernel(void **state)
 {
     (void)state;
     static const double powers[] = {0.4, 1, 2, 3.5};
@@ -299,7 +299,7 @@ static void check_near(bo_context *context, const bo_attention_desc *desc, const
                  fine[SEEDS / 2], sqrt(measured / SEEDS), sqrt(predicted / SEEDS));
 }
 
-static void kinds_meet_their_kernel(void **state)
+static void kinds_match_their_kernel(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -398,7 +398,7 @@ static void custom(void *user, size_t rows, size_t frequencies, const float *u, 
         for (size_t i = 0; i < frequencies; i++) out[r * features + i] = 1 + tanhf(u[r * frequencies + i]);
 }
 
-static void what_is_not_known_is_nan(void **state)
+static void unknown_values_are_nan(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -474,13 +474,13 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_attention_is_exact),       cmocka_unit_test(errors_are_relative),
-        cmocka_unit_test(exact_maps_meet_their_kernel),   cmocka_unit_test(hybrids_meet_their_kernel),
-        cmocka_unit_test(learned_maps_meet_their_kernel), cmocka_unit_test(powers_meet_their_kernel),
-        cmocka_unit_test(memories_have_no_kernel),        cmocka_unit_test(kinds_meet_their_kernel),
-        cmocka_unit_test(gates_and_random_maps),          cmocka_unit_test(large_norms_are_reported),
-        cmocka_unit_test(what_is_not_known_is_nan),       cmocka_unit_test(cross_attention),
-        cmocka_unit_test(threads_do_not_matter),          cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(exact_attention_is_exact),        cmocka_unit_test(errors_are_relative),
+        cmocka_unit_test(exact_maps_match_their_kernel),   cmocka_unit_test(hybrids_match_their_kernel),
+        cmocka_unit_test(learned_maps_match_their_kernel), cmocka_unit_test(powers_match_their_kernel),
+        cmocka_unit_test(memories_have_no_kernel),         cmocka_unit_test(kinds_match_their_kernel),
+        cmocka_unit_test(gates_and_random_maps),           cmocka_unit_test(large_norms_are_reported),
+        cmocka_unit_test(unknown_values_are_nan),          cmocka_unit_test(cross_attention),
+        cmocka_unit_test(threads_do_not_matter),           cmocka_unit_test(nonsense_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

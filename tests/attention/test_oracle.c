@@ -230,7 +230,7 @@ static void gradients_are_derivatives(void **state)
 }
 
 /* exp(c) z compared with the features module, for inputs small enough for both. */
-static void features_are_those_of_the_header(void **state)
+static void features_match_the_header(void **state)
 {
     (void)state;
     enum { ROWS = 5, WIDE = 4, FEATURES = 12 };
@@ -272,7 +272,7 @@ static void features_are_those_of_the_header(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(features_are_those_of_the_header),
+        cmocka_unit_test(features_match_the_header),
         cmocka_unit_test(gradients_are_derivatives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

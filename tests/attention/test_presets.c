@@ -136,7 +136,7 @@ static bo_attention_desc desc_of(const expected *e)
     return desc;
 }
 
-static void names_are_those_of_the_header(void **state)
+static void names_match_the_header(void **state)
 {
     (void)state;
     for (size_t i = 0; i < PRESETS; i++) assert_string_equal(bo_attention_preset_name(i), presets[i].name);
@@ -144,7 +144,7 @@ static void names_are_those_of_the_header(void **state)
     assert_null(bo_attention_preset_name(SIZE_MAX));
 }
 
-static void descriptions_are_those_of_the_table(void **state)
+static void descriptions_match_the_table(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -284,8 +284,8 @@ static void presets_agree_with_the_oracle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_those_of_the_header),
-        cmocka_unit_test(descriptions_are_those_of_the_table),
+        cmocka_unit_test(names_match_the_header),
+        cmocka_unit_test(descriptions_match_the_table),
         cmocka_unit_test(other_fields_stay),
         cmocka_unit_test(other_names_change_nothing),
         cmocka_unit_test(presets_agree_with_the_oracle),

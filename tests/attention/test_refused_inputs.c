@@ -130,7 +130,7 @@ static void missing_gates_are_refused(void **state)
 
 /* ---- frequencies that need data ---------------------------------------------------------------------------------- */
 
-static void what_waits_for_data_is_refused(void **state)
+static void uncalibrated_attention_is_refused(void **state)
 {
     (void)state;
     static const bo_attention_desc descs[] = {
@@ -282,7 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_out_of_range_are_refused), cmocka_unit_test(arrays_of_other_kinds_are_refused),
-        cmocka_unit_test(missing_gates_are_refused),        cmocka_unit_test(what_waits_for_data_is_refused),
+        cmocka_unit_test(missing_gates_are_refused),        cmocka_unit_test(uncalibrated_attention_is_refused),
         cmocka_unit_test(reserved_words_are_refused),       cmocka_unit_test(reserved_words_are_filled_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,7 +220,7 @@ static void shared_states_are_refused(void **state)
     bo_context_destroy(context);
 }
 
-static void bytes_that_are_no_state_are_refused(void **unused)
+static void invalid_states_are_refused(void **unused)
 {
     (void)unused;
     bo_context *context = test_context(1);
@@ -266,7 +266,7 @@ static void bytes_that_are_no_state_are_refused(void **unused)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-static void backward_refuses_what_it_cannot_do(void **state)
+static void backward_refuses_unsupported_calls(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -345,8 +345,8 @@ int main(void)
         cmocka_unit_test(states_of_another_calibration_are_refused),
         cmocka_unit_test(matrices_of_other_kinds_are_refused),
         cmocka_unit_test(shared_states_are_refused),
-        cmocka_unit_test(bytes_that_are_no_state_are_refused),
-        cmocka_unit_test(backward_refuses_what_it_cannot_do),
+        cmocka_unit_test(invalid_states_are_refused),
+        cmocka_unit_test(backward_refuses_unsupported_calls),
         cmocka_unit_test(tapes_are_allocated_without_queries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

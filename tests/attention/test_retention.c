@@ -163,7 +163,7 @@ static void is_one_gate_for_all_tokens(void **state)
     }
 }
 
-static void refuses_what_is_no_decay(void **state)
+static void refuses_invalid_decays(void **state)
 {
     (void)state;
     direct d = direct_make(1, retention(4, 4, 0), (bo_attention_shape){.sequences = 1, .tokens = 3}, inner);
@@ -181,9 +181,9 @@ static void refuses_what_is_no_decay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_the_sum),      cmocka_unit_test(decays_have_defaults),
-        cmocka_unit_test(divides_if_requested),     cmocka_unit_test(is_one_gate_for_all_tokens),
-        cmocka_unit_test(refuses_what_is_no_decay),
+        cmocka_unit_test(agrees_with_the_sum),    cmocka_unit_test(decays_have_defaults),
+        cmocka_unit_test(divides_if_requested),   cmocka_unit_test(is_one_gate_for_all_tokens),
+        cmocka_unit_test(refuses_invalid_decays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

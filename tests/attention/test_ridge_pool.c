@@ -232,7 +232,7 @@ static const problem problems[] = {
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems };
 
-static void outputs_are_those_of_a_dense_solve(void **state)
+static void outputs_match_a_dense_solve(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -255,7 +255,7 @@ static void outputs_are_those_of_a_dense_solve(void **state)
 }
 
 /* (λI + AᵀA)⁻¹AᵀB = Aᵀ(AAᵀ + λI)⁻¹B, for more and for fewer keys than dimensions. */
-static void outputs_are_those_of_the_dual(void **state)
+static void outputs_match_the_dual(void **state)
 {
     (void)state;
     static const problem both[] = {{"more keys", 2, 1, 9, 6, 20, 45, .lambda = 0.4},
@@ -275,7 +275,7 @@ static void outputs_are_those_of_the_dual(void **state)
 }
 
 /* The output of the last query of the pool of the first t tokens equals the output of token t of the causal form. */
-static void the_last_token_is_that_of_the_causal_form(void **state)
+static void the_last_token_matches_the_causal_form(void **state)
 {
     (void)state;
     enum { TOKENS = 21 };
@@ -401,9 +401,9 @@ static void gradients_are_differences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outputs_are_those_of_a_dense_solve),
-        cmocka_unit_test(outputs_are_those_of_the_dual),
-        cmocka_unit_test(the_last_token_is_that_of_the_causal_form),
+        cmocka_unit_test(outputs_match_a_dense_solve),
+        cmocka_unit_test(outputs_match_the_dual),
+        cmocka_unit_test(the_last_token_matches_the_causal_form),
         cmocka_unit_test(the_order_of_the_pairs_does_not_matter),
         cmocka_unit_test(sequences_do_not_mix),
         cmocka_unit_test(gradients_are_differences),

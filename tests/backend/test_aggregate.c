@@ -96,7 +96,7 @@ static void expect(bo_context *context, sparse *s, const char *message)
     test_leave(t.call.out[0].data);
 }
 
-static void refuses_what_is_no_graph(void **state)
+static void refuses_invalid_graphs(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -122,7 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drops_edges),
         cmocka_unit_test(backward_drops_the_same),
-        cmocka_unit_test(refuses_what_is_no_graph),
+        cmocka_unit_test(refuses_invalid_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,7 +117,7 @@ static void assert_alike(const char *name, size_t count, const float *found, con
 static const size_t lengths[] = {37, 1, 0, 70, 42};
 enum { SEQUENCES = sizeof lengths / sizeof *lengths };
 
-static void packed_is_each_alone(void **state)
+static void packed_sequences_equal_separate_ones(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -371,7 +371,7 @@ static void refuses_lengths_that_do_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_is_each_alone),
+        cmocka_unit_test(packed_sequences_equal_separate_ones),
         cmocka_unit_test(tokens_are_lengths),
         cmocka_unit_test(states_continue),
         cmocka_unit_test(any_split_fits),

@@ -165,7 +165,7 @@ static bo_status normalize(norm *n, size_t rows, bool training, bool again)
     return status;
 }
 
-static void training_moves_what_is_kept(void **state)
+static void training_updates_running_statistics(void **state)
 {
     (void)state;
     norm n = {.context = test_context(1), .attributes = {.momentum = 0.25}};
@@ -199,7 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_the_whole),    cmocka_unit_test(passes_that_do_not_fit_are_refused),
-        cmocka_unit_test(ties_go_to_the_first),    cmocka_unit_test(training_moves_what_is_kept),
+        cmocka_unit_test(ties_go_to_the_first),    cmocka_unit_test(training_updates_running_statistics),
         cmocka_unit_test(one_row_has_no_variance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

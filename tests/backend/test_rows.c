@@ -174,7 +174,7 @@ static void losses_of_certain_predictions(void **state)
 
 /* Classes with teacher probability 0 add no loss for any student logits, and their gradient reduces the student
  * probability. */
-static void divergence_from_what_is_ruled_out(void **state)
+static void zero_probability_classes_add_no_loss(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -227,7 +227,7 @@ int main(void)
         cmocka_unit_test(angles_of_far_positions),
         cmocka_unit_test(norms_of_large_and_small),
         cmocka_unit_test(losses_of_certain_predictions),
-        cmocka_unit_test(divergence_from_what_is_ruled_out),
+        cmocka_unit_test(zero_probability_classes_add_no_loss),
         cmocka_unit_test(refuses_indices_that_do_not_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

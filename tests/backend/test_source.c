@@ -69,7 +69,7 @@ static void check_case(bo_context *context, op_case c, const char *name, twins b
     op_drop(&op);
 }
 
-static void mixers_go_by_the_source(void **state)
+static void mixers_use_source_lengths(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -101,7 +101,7 @@ static void mixers_go_by_the_source(void **state)
     bo_context_destroy(context);
 }
 
-static void attention_goes_by_the_source(void **state)
+static void attention_uses_source_lengths(void **state)
 {
     (void)state;
     bo_context *context = test_context(2);
@@ -144,8 +144,8 @@ static void refuses_lengths_that_do_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mixers_go_by_the_source),
-        cmocka_unit_test(attention_goes_by_the_source),
+        cmocka_unit_test(mixers_use_source_lengths),
+        cmocka_unit_test(attention_uses_source_lengths),
         cmocka_unit_test(refuses_lengths_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,7 @@ static void codes_have_a_small_error(void **state)
 }
 
 /* A NaN or an infinity remains in the result, for any maximum of its group. */
-static void what_is_not_finite_stays_so(void **state)
+static void nonfinite_values_stay_nonfinite(void **state)
 {
     (void)state;
     enum { COLUMNS = 150 };
@@ -148,7 +148,7 @@ static void check_products(const shape *s, bo_element element, const float *x, c
         }
 }
 
-static void linear_multiplies_with_them(void **state)
+static void linear_multiplies_stored_weights(void **state)
 {
     (void)state;
     for (size_t isa = 0; isa < TEST_ISAS; isa++) {
@@ -178,7 +178,7 @@ static void linear_multiplies_with_them(void **state)
     }
 }
 
-static void rows_that_are_not_finite_stay_so(void **state)
+static void nonfinite_rows_stay_nonfinite(void **state)
 {
     (void)state;
     direct_arena arena;
@@ -200,7 +200,7 @@ static void rows_that_are_not_finite_stay_so(void **state)
     bo_context_destroy(context);
 }
 
-static void embed_looks_them_up(void **state)
+static void embed_reads_stored_tables(void **state)
 {
     (void)state;
     direct_arena arena;
@@ -241,7 +241,7 @@ static void check_losses(const shape *s, bo_element element, const float *x, con
     }
 }
 
-static void cross_entropy_supports_them(void **state)
+static void cross_entropy_supports_stored_weights(void **state)
 {
     (void)state;
     static const shape sizes[] = {{1, 64, 40}, {5, 70, 300}, {50, 90, 77}};
@@ -271,7 +271,7 @@ static void cross_entropy_supports_them(void **state)
     bo_context_destroy(context);
 }
 
-static void other_operations_refuse_them(void **state)
+static void other_operations_refuse_stored_weights(void **state)
 {
     (void)state;
     direct_arena arena;
@@ -298,10 +298,14 @@ static void other_operations_refuse_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_have_a_small_error),         cmocka_unit_test(numbers_are_the_nearest),
-        cmocka_unit_test(what_is_not_finite_stays_so),      cmocka_unit_test(linear_multiplies_with_them),
-        cmocka_unit_test(rows_that_are_not_finite_stay_so), cmocka_unit_test(embed_looks_them_up),
-        cmocka_unit_test(cross_entropy_supports_them),      cmocka_unit_test(other_operations_refuse_them),
+        cmocka_unit_test(codes_have_a_small_error),
+        cmocka_unit_test(numbers_are_the_nearest),
+        cmocka_unit_test(nonfinite_values_stay_nonfinite),
+        cmocka_unit_test(linear_multiplies_stored_weights),
+        cmocka_unit_test(nonfinite_rows_stay_nonfinite),
+        cmocka_unit_test(embed_reads_stored_tables),
+        cmocka_unit_test(cross_entropy_supports_stored_weights),
+        cmocka_unit_test(other_operations_refuse_stored_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

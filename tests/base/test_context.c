@@ -55,7 +55,7 @@ static void test_isa_by_environment(void **state)
     unsetenv("BOCHNER_ISA");
 }
 
-/* Each reserved word of a descriptor is checked. */
+/* Each element of `reserved` of a descriptor is checked. */
 static void test_reserved_words(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void test_reserved_words(void **state)
         assert_null(context);
         assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1}, &context), BO_OK);
         assert_int_equal(bo_check_reserved(context, "bo_context_desc", (uint64_t[4]){0}), BO_OK);
-        assert_fails(context, BO_INVALID, "bo_context_desc: its reserved words",
+        assert_fails(context, BO_INVALID, "bo_context_desc: its reserved members",
                      bo_check_reserved(context, "bo_context_desc", desc.reserved));
         bo_context_destroy(context);
     }

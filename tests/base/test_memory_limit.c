@@ -19,9 +19,9 @@ static void test_machine(void **state)
     assert_non_null(strstr(limit.source, "three quarters of"));
 }
 
-static void assert_bound(bo_memory_facts facts, size_t bytes, const char *source)
+static void assert_bound(bo_memory_info info, size_t bytes, const char *source)
 {
-    const bo_memory_bound found = bo_memory_bound_of(&facts);
+    const bo_memory_bound found = bo_memory_bound_of(&info);
     assert_int_equal(found.bytes, bytes);
     assert_string_equal(found.source, source);
 }
@@ -29,20 +29,20 @@ static void assert_bound(bo_memory_facts facts, size_t bytes, const char *source
 static void test_smallest_limit(void **state)
 {
     (void)state;
-    const bo_memory_facts all = {.physical = 8000, .cgroup = 7000, .address_space = 9000, .data = 9500, .mapped = 1000};
-    bo_memory_facts facts = all;
-    assert_bound(facts, 7000, "cgroup memory limit");
-    facts.cgroup = SIZE_MAX;
-    assert_bound(facts, 8000, "physical memory");
-    facts.mapped = 2500;
-    assert_bound(facts, 6500, "address-space limit (ulimit -v)");
-    facts.mapped = 9001;
-    assert_bound(facts, 0, "address-space limit (ulimit -v)");
-    facts.address_space = SIZE_MAX;
-    facts.mapped_data = 2000;
-    assert_bound(facts, 7500, "data limit (ulimit -d)");
-    facts = (bo_memory_facts){.cgroup = SIZE_MAX, .address_space = SIZE_MAX, .data = SIZE_MAX};
-    assert_bound(facts, SIZE_MAX, "physical memory");
+    const bo_memory_info all = {.physical = 8000, .cgroup = 7000, .address_space = 9000, .data = 9500, .mapped = 1000};
+    bo_memory_info info = all;
+    assert_bound(info, 7000, "cgroup memory limit");
+    info.cgroup = SIZE_MAX;
+    assert_bound(info, 8000, "physical memory");
+    info.mapped = 2500;
+    assert_bound(info, 6500, "address-space limit (ulimit -v)");
+    info.mapped = 9001;
+    assert_bound(info, 0, "address-space limit (ulimit -v)");
+    info.address_space = SIZE_MAX;
+    info.mapped_data = 2000;
+    assert_bound(info, 7500, "data limit (ulimit -d)");
+    info = (bo_memory_info){.cgroup = SIZE_MAX, .address_space = SIZE_MAX, .data = SIZE_MAX};
+    assert_bound(info, SIZE_MAX, "physical memory");
 }
 
 /* Writes <root>/<path> with its directories. */

@@ -18,7 +18,7 @@ static bo_context *traced(const char *path, int threads)
     return context;
 }
 
-static void nothing(void **state)
+static void no_trace_by_default(void **state)
 {
     (void)state;
     unsetenv("BOCHNER_TRACE");
@@ -40,11 +40,11 @@ static void spans(void **state)
     bo_span_begin(context, "outer");
     for (int i = 0; i < 3; i++) {
         BO_SPAN(context, "test", "inner");
-        bo_trace_facts facts = {0};
+        bo_trace_args args = {0};
         bo_trace_begin(context, "test", "innermost");
-        bo_trace_add_text(&facts, "scope", "layer \"0\" \\ mixer");
-        bo_trace_add_count(&facts, "bytes", UINT64_C(1234567890123));
-        bo_trace_end(context, &facts);
+        bo_trace_add_text(&args, "scope", "layer \"0\" \\ mixer");
+        bo_trace_add_count(&args, "bytes", UINT64_C(1234567890123));
+        bo_trace_end(context, &args);
     }
     bo_span_end(context);
     bo_span_end(context); /* no span is open: ignored */
@@ -59,7 +59,7 @@ static void spans(void **state)
     assert_string_equal(t.event[1].name, "inner");
     assert_string_equal(t.event[2].name, "innermost");
     assert_string_equal(trace_fact(&t.event[2], "scope"), "layer \"0\" \\ mixer");
-    assert_true(bo_json_member(t.event[2].facts, "bytes")->number == 1234567890123.0);
+    assert_true(bo_json_member(t.event[2].args, "bytes")->number == 1234567890123.0);
     trace_free(&t);
     unlink(path);
 }
@@ -100,13 +100,13 @@ static void names(void **state)
         bo_span_end(context);
     }
     for (int i = 0; i < 100; i++) {
-        bo_trace_facts facts = {0};
+        bo_trace_args args = {0};
         bo_trace_begin(context, "test", longest);
         for (int k = 0; k < 40; k++)
-            bo_trace_add_text(&facts, "a fact that does not fit is omitted", "0123456789012345678901234");
-        bo_trace_add_text(&facts, "long", longest);
-        assert_true(facts.used <= sizeof facts.text);
-        bo_trace_end(context, &facts);
+            bo_trace_add_text(&args, "an argument that does not fit is omitted", "0123456789012345678901234");
+        bo_trace_add_text(&args, "long", longest);
+        assert_true(args.used <= sizeof args.text);
+        bo_trace_end(context, &args);
     }
     bo_context_destroy(context);
     trace_events t = trace_parse(path);
@@ -171,7 +171,7 @@ static void tasks(void **state)
             lines |= (size_t)1 << e->thread;
             if (strcmp(e->category, "task") != 0) continue;
             assert_true(strcmp(e->name, "work") == 0 || strcmp(e->name, "job") == 0);
-            ran += (size_t)bo_json_member(e->facts, "tasks")->number;
+            ran += (size_t)bo_json_member(e->args, "tasks")->number;
         }
         assert_int_equal(ran, threads == 1 ? 0 : (JOBS + 1) * TASKS);
         assert_int_equal(trace_count(&t, "test", "work"), JOBS);
@@ -434,11 +434,21 @@ static void starved(void **state)
 int main(void)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(nothing),      cmocka_unit_test(spans),     cmocka_unit_test(times),
-        cmocka_unit_test(names),        cmocka_unit_test(too_deep),  cmocka_unit_test(tasks),
-        cmocka_unit_test(every_worker), cmocka_unit_test(branches),  cmocka_unit_test(several_contexts),
-        cmocka_unit_test(not_writable), cmocka_unit_test(crash),     cmocka_unit_test(pipes),
-        cmocka_unit_test(limit),        cmocka_unit_test(full_disk), cmocka_unit_test(starved),
+        cmocka_unit_test(no_trace_by_default),
+        cmocka_unit_test(spans),
+        cmocka_unit_test(times),
+        cmocka_unit_test(names),
+        cmocka_unit_test(too_deep),
+        cmocka_unit_test(tasks),
+        cmocka_unit_test(every_worker),
+        cmocka_unit_test(branches),
+        cmocka_unit_test(several_contexts),
+        cmocka_unit_test(not_writable),
+        cmocka_unit_test(crash),
+        cmocka_unit_test(pipes),
+        cmocka_unit_test(limit),
+        cmocka_unit_test(full_disk),
+        cmocka_unit_test(starved),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

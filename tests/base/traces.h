@@ -11,7 +11,7 @@ typedef struct trace_event {
     const char *name, *category;
     int thread;
     int64_t start, end;
-    const bo_json *facts; /* NULL: none */
+    const bo_json *args; /* NULL: none */
 } trace_event;
 
 typedef struct trace_events {
@@ -80,7 +80,7 @@ static inline trace_events trace_parse(const char *path)
         e->thread = (int)bo_json_member(item, "tid")->number;
         e->start = (int64_t)llround(1000 * start);
         e->end = e->start + (int64_t)llround(1000 * length);
-        e->facts = bo_json_member(item, "args");
+        e->args = bo_json_member(item, "args");
         assert_true(e->name && e->category && length >= 0);
     }
     qsort(t.event, t.count, sizeof *t.event, trace_order);
@@ -106,7 +106,7 @@ static inline size_t trace_count(const trace_events *t, const char *category, co
 
 static inline const char *trace_fact(const trace_event *e, const char *key)
 {
-    const char *text = bo_json_text_or_null(bo_json_member(e->facts, key));
+    const char *text = bo_json_text_or_null(bo_json_member(e->args, key));
     return text ? text : "";
 }
 

@@ -133,7 +133,7 @@ static void early_ends_are_noticed(void **state)
         }
 }
 
-static void malformed_ones_are_refused(void **state)
+static void malformed_responses_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
@@ -254,8 +254,8 @@ static void events_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_division_is_the_same),   cmocka_unit_test(early_ends_are_noticed),
-        cmocka_unit_test(malformed_ones_are_refused), cmocka_unit_test(lines_are_bounded),
-        cmocka_unit_test(events_in_any_division),     cmocka_unit_test(events_are_bounded)};
+        cmocka_unit_test(any_division_is_the_same),        cmocka_unit_test(early_ends_are_noticed),
+        cmocka_unit_test(malformed_responses_are_refused), cmocka_unit_test(lines_are_bounded),
+        cmocka_unit_test(events_in_any_division),          cmocka_unit_test(events_are_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

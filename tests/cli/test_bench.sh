@@ -1,6 +1,6 @@
-# bench machines: a rate relative to the float32 yardstick names the arithmetic of the fit, and comes with the rate of a
+# bench machines: a rate relative to the float32 reference names the arithmetic of the fit, and comes with the rate of a
 # float32 fit.
-[ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is a large matrix product
+[ -z "${SANITIZE:-}" ] || exit 77 # the reference is a large matrix product
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # images PART ROWS: images of 2 x 4 pixels of two classes, in files named like the files of MNIST.

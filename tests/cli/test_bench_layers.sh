@@ -1,5 +1,5 @@
 # bench layers: every layer runs; bad options are refused.
-[ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices
+[ -z "${SANITIZE:-}" ] || exit 77 # the references are long loops over matrices
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 succeeds "$BOCHNER" bench layers --json --gemm 256 --repeats 1 --peers nowhere

@@ -1,6 +1,6 @@
 # bench machines --only tables: scores equal those of `bochner fit`, ratios refer to the best or slowest peer over the
 # same splits, and times name the device of the measurement.
-[ -z "${SANITIZE:-}" ] || exit 77 # the yardstick is a large matrix product
+[ -z "${SANITIZE:-}" ] || exit 77 # the reference is a large matrix product
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # uci NAME TEST: columns x, y, a target that is not used, and a noisy target; 80 training rows and TEST test rows. The

@@ -1,5 +1,5 @@
 # bench train: every part with tiny sizes, the fixed count of operations, bad options.
-[ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices and a GiB
+[ -z "${SANITIZE:-}" ] || exit 77 # the references are long loops over matrices and a GiB
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 measures() {

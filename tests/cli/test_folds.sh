@@ -92,7 +92,7 @@ command -v gnuplot >/dev/null && { grep -q 'training rows' curve.svg || complain
     fails 2 "--stream is not supported" "$BOCHNER" fit house.csv --folds 3 --stream
     fails 2 "ends in .svg" "$BOCHNER" fit house.csv --folds 3 --learning-curve curve.txt
     fails 2 "--plot-kind needs --plot" "$BOCHNER" fit house.csv --folds 3 --plot-kind roc
-    fails 1 "as many as rows" "$BOCHNER" fit house.csv $fixed --folds 300
+    fails 1 "the number of rows" "$BOCHNER" fit house.csv $fixed --folds 300
     fails 1 "auc is a metric of classes" "$BOCHNER" fit house.csv $fixed --folds 3 --score auc
     fails 1 "--plot-kind roc shows classes" "$BOCHNER" fit house.csv $fixed --folds 3 --plot x.svg --plot-kind roc
 

@@ -1,5 +1,5 @@
 # bench attention: every part with tiny sizes, the fixed counts of operations, parts that are skipped or refused.
-[ -z "${SANITIZE:-}" ] || exit 77 # the yardsticks are long loops over matrices and a GiB
+[ -z "${SANITIZE:-}" ] || exit 77 # the references are long loops over matrices and a GiB
 . "$BOCHNER_SOURCE/tests/cli/common.sh"
 
 # measures OPTIONS...: runs with small sizes and prints JSON.
@@ -16,9 +16,9 @@ near() { compare "$(awk -v a="$2" -v b="$3" 'BEGIN { d = a / b - 1; print d < 0 
 # GFLOP/s, ...
 counts() {
     tr '{' '\n' <out | awk -v name="\"name\": \"$1\"," 'index($0, name) == 1' | sed 's/.*"detail": "//; s/ms, //; s/of //' >detail
-    read -r ms rate yardstick rest <detail || complain "no metric '$1': $(cat out)"
+    read -r ms rate reference rest <detail || complain "no metric '$1': $(cat out)"
     near "$1: operations" "$(awk -v t="$ms" -v r="$rate" 'BEGIN { print t * r * 1e6 }')" "$2"
-    near "$1: ratio" "$(metric "$1" value)" "$(awk -v r="$rate" -v y="$yardstick" 'BEGIN { print r / y }')"
+    near "$1: ratio" "$(metric "$1" value)" "$(awk -v r="$rate" -v y="$reference" 'BEGIN { print r / y }')"
 }
 linear() { echo $(($1 * 8 * (4 * 64 * $2 + 4 * $2 * 64 + 65 * ($2 + 64)))); }
 

@@ -458,7 +458,7 @@ static void gradients_at_odd_addresses_are_refused(void **state)
 
 /* ---- features ---------------------------------------------------------------------------------------------------- */
 
-static void features_are_those_of_the_cpu(void **state)
+static void features_match_the_cpu(void **state)
 {
     static const bo_features_desc maps[] = {
         {.kernel = BO_KERNEL_RBF, .dim = DIM, .features = 64, .gamma = 0.3, .seed = 1},
@@ -523,7 +523,7 @@ int main(void)
         cmocka_unit_test(wrong_memory_is_refused),
         cmocka_unit_test(backward_is_exact_about_its_forward_pass),
         cmocka_unit_test(gradients_at_odd_addresses_are_refused),
-        cmocka_unit_test(features_are_those_of_the_cpu),
+        cmocka_unit_test(features_match_the_cpu),
     };
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 2}, &host), BO_OK);
     assert_int_equal(bo_context_create(&(bo_context_desc){.threads = 1}, &gpu), BO_OK);

@@ -47,7 +47,7 @@ static void wrong_names_are_refused(void **state)
     assert_string_equal(bo_context_describe(context)->device, "cuda:0");
 }
 
-static void memory_is_that_of_the_device(void **state)
+static void memory_is_of_the_device(void **state)
 {
     (void)state;
     bo_memory_bound limit, expected;
@@ -78,7 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_described),      cmocka_unit_test(names_choose_devices),
-        cmocka_unit_test(wrong_names_are_refused),    cmocka_unit_test(memory_is_that_of_the_device),
+        cmocka_unit_test(wrong_names_are_refused),    cmocka_unit_test(memory_is_of_the_device),
         cmocka_unit_test(too_much_memory_is_refused),
     };
     assert_int_equal(bo_context_create(NULL, &context), BO_OK);

@@ -65,7 +65,7 @@ static const trial trials[] = {
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
-static void results_are_those_of_the_cpu(void **state)
+static void results_match_the_cpu(void **state)
 {
     (void)state;
     for (size_t i = 0; i < TRIALS; i++) trial_compare(&trials[i]);
@@ -88,7 +88,7 @@ static void states_continue(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(results_are_those_of_the_cpu),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(results_match_the_cpu),
                                        cmocka_unit_test(later_tokens_change_nothing),
                                        cmocka_unit_test(states_continue)};
     if (!trials_begin()) return 77;

@@ -162,7 +162,7 @@ static void compare_classes(const setting *s, const bo_machine *machine, size_t 
     }
 }
 
-static void predictions_are_those_of_the_cpu(void **state)
+static void predictions_match_the_cpu(void **state)
 {
     static const size_t counts[] = {1, 63, 64, 65, MAX};
     (void)state;
@@ -283,10 +283,8 @@ static void out_of_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(predictions_are_those_of_the_cpu),
-        cmocka_unit_test(evaluations_and_sparse_rows),
-        cmocka_unit_test(calls_can_be_repeated),
-        cmocka_unit_test(loaded_machines_predict),
+        cmocka_unit_test(predictions_match_the_cpu), cmocka_unit_test(evaluations_and_sparse_rows),
+        cmocka_unit_test(calls_can_be_repeated),     cmocka_unit_test(loaded_machines_predict),
         cmocka_unit_test(out_of_memory_is_an_error),
     };
     host = test_context(2);

@@ -50,7 +50,7 @@ static float *angles(void)
     return x;
 }
 
-static void sincos_keeps_its_promise(void **state)
+static void sincos_is_accurate(void **state)
 {
     (void)state;
     float *x = angles(), *s = malloc(COUNT * sizeof *s), *c = malloc(COUNT * sizeof *c);
@@ -147,7 +147,7 @@ static void cos_shift_adds_the_angle_first(void **state)
     free(x), free(shift), free(y);
 }
 
-static void exp_keeps_its_promise(void **state)
+static void exp_is_accurate(void **state)
 {
     (void)state;
     float *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
@@ -319,11 +319,11 @@ static void tables_are_found_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sincos_keeps_its_promise),
+        cmocka_unit_test(sincos_is_accurate),
         cmocka_unit_test(sincos_of_no_number_is_none),
         cmocka_unit_test(sincos_in_place_and_tails),
         cmocka_unit_test(cos_shift_adds_the_angle_first),
-        cmocka_unit_test(exp_keeps_its_promise),
+        cmocka_unit_test(exp_is_accurate),
         cmocka_unit_test(exp_at_its_ends),
         cmocka_unit_test(elementwise_kernels),
         cmocka_unit_test(hadamard_is_the_sign_matrix),

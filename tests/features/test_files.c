@@ -160,7 +160,7 @@ static void wrong_files_are_refused(void **state)
 
 /* A descriptor may claim any size: no memory is allocated before the file is found to have it. A valid file of this
  * kind needs kilobytes; the smallest claim is 16 MB (4000037 floats). */
-static void claims_cost_nothing(void **state)
+static void declared_sizes_allocate_nothing(void **state)
 {
     (void)state;
     enum { MEMORY_LIMIT = 1 << 20 };
@@ -268,7 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_map_survives_a_file, make_path, remove_path),
         cmocka_unit_test_setup_teardown(wrong_files_are_refused, make_path, remove_path),
-        cmocka_unit_test_setup_teardown(claims_cost_nothing, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(declared_sizes_allocate_nothing, make_path, remove_path),
         cmocka_unit_test_setup_teardown(long_sketches_are_refused, make_path, remove_path),
         cmocka_unit_test_setup_teardown(hostile_hashes_are_refused, make_path, remove_path),
         cmocka_unit_test_setup_teardown(poisoned_sketches_are_refused, make_path, remove_path),

@@ -128,7 +128,7 @@ static void sizes_are_estimated(void **state)
 }
 
 /* If there is no memory for new frequencies, the map does not change. */
-static void setting_is_all_or_nothing(void **state)
+static void setting_frequencies_is_atomic(void **state)
 {
     (void)state;
     enum { COUNT = 16 };
@@ -166,7 +166,7 @@ static void setting_is_all_or_nothing(void **state)
 
 /* Few frequencies of a wide input: an orthogonal block has as many rows as are used, not dim rows (3.2 GB here). The
  * map stores w twice; creating it also needs w in double and the workspace of QR. */
-static void wide_inputs_take_little(void **state)
+static void wide_inputs_need_little_memory(void **state)
 {
     (void)state;
     enum { WIDE = 20000, COUNT = 8 };
@@ -186,8 +186,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test(sizes_are_estimated),
-        cmocka_unit_test(setting_is_all_or_nothing),
-        cmocka_unit_test(wide_inputs_take_little),
+        cmocka_unit_test(setting_frequencies_is_atomic),
+        cmocka_unit_test(wide_inputs_need_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

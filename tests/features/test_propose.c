@@ -330,7 +330,7 @@ static void choices_of_a_proposal_keep_the_kernel(void **state)
     bo_context_destroy(context);
 }
 
-static void what_does_not_fit_is_refused(void **state)
+static void mismatched_arguments_are_refused(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -457,7 +457,7 @@ int main(void)
         cmocka_unit_test(a_redraw_is_a_draw_with_that_seed),
         cmocka_unit_test(a_proposal_stays_with_the_map),
         cmocka_unit_test(choices_of_a_proposal_keep_the_kernel),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(mismatched_arguments_are_refused),
         cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

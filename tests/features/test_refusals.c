@@ -268,7 +268,7 @@ static void defaults_are_filled_in(void **state)
     bo_context_destroy(context);
 }
 
-static void names_come_back(void **state)
+static void names_are_parsed_back(void **state)
 {
     (void)state;
     bo_kernel kernel;
@@ -291,13 +291,13 @@ static void names_come_back(void **state)
     static const struct {
         bo_kernel kernel;
         bool has[4]; /* LENGTH, SCALED, LEARNED, SHIFT_INVARIANT */
-    } facts[] = {{BO_KERNEL_RBF, {true, false, false, true}},      {BO_KERNEL_SOFTMAX, {true, true, false, false}},
-                 {BO_KERNEL_COSH, {false, true, true, false}},     {BO_KERNEL_HEDGEHOG, {false, false, true, false}},
-                 {BO_KERNEL_LINEAR, {false, false, false, false}}, {(bo_kernel)99, {false, false, false, false}}};
-    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+    } info[] = {{BO_KERNEL_RBF, {true, false, false, true}},      {BO_KERNEL_SOFTMAX, {true, true, false, false}},
+                {BO_KERNEL_COSH, {false, true, true, false}},     {BO_KERNEL_HEDGEHOG, {false, false, true, false}},
+                {BO_KERNEL_LINEAR, {false, false, false, false}}, {(bo_kernel)99, {false, false, false, false}}};
+    for (size_t i = 0; i < sizeof info / sizeof *info; i++)
         for (int trait = -1; trait <= 4; trait++)
-            assert_int_equal(bo_features_has(&(bo_features_desc){.kernel = facts[i].kernel}, (bo_features_trait)trait),
-                             trait >= 0 && trait < 4 && facts[i].has[trait]);
+            assert_int_equal(bo_features_has(&(bo_features_desc){.kernel = info[i].kernel}, (bo_features_trait)trait),
+                             trait >= 0 && trait < 4 && info[i].has[trait]);
     assert_true(bo_features_has(&(bo_features_desc){.function = BO_FUNCTION_LANDMARKS}, BO_FEATURES_TRAIT_LENGTH));
     assert_null(bo_draw_name((bo_draw)-1));
 }
@@ -331,12 +331,9 @@ static void long_draws_can_be_canceled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_descriptors_are_refused),
-        cmocka_unit_test(wrong_calls_are_refused),
-        cmocka_unit_test(unusual_settings_are_reported),
-        cmocka_unit_test(defaults_are_filled_in),
-        cmocka_unit_test(names_come_back),
-        cmocka_unit_test(long_draws_can_be_canceled),
+        cmocka_unit_test(wrong_descriptors_are_refused), cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(unusual_settings_are_reported), cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(names_are_parsed_back),         cmocka_unit_test(long_draws_can_be_canceled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             bo_model_destroy(again);
         if (small && fuzz_ok(context, bo_network_parse(context, "fuzz", text, size, &parsed)) &&
             fuzz_ok(context, bo_model_of_network(context, parsed, &network))) {
-            const bo_network_facts *info = bo_model_report(network)->network;
+            const bo_network_info *info = bo_model_report(network)->network;
             const bo_description desc = {.text = network->network->text, .width_multiplier = info->width_multiplier};
             for (size_t i = 0; i < bo_model_report(network)->network->layers; i++)
                 if (!bo_model_report(network)->network->layer[i].name) abort();

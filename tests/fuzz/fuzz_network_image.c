@@ -23,11 +23,11 @@ static bool describes_little(bo_context *context, const uint8_t *image, size_t s
 static void predict(bo_context *context, const bo_model *network)
 {
     static float x[FUZZ_APPLIED_ROWS * FUZZ_MAX_DIM], out[FUZZ_APPLIED_ROWS * FUZZ_MAX_OUTPUTS];
-    const bo_network_facts *facts = bo_model_report(network)->network;
+    const bo_network_info *info = bo_model_report(network)->network;
     bo_examples *examples;
-    if (facts->dim > FUZZ_MAX_DIM || facts->outputs > FUZZ_MAX_OUTPUTS) return;
-    fuzz_inputs(FUZZ_APPLIED_ROWS * facts->dim, x);
-    const bo_examples_arrays arrays = {.rows = FUZZ_APPLIED_ROWS, .dim = facts->dim, .x = x};
+    if (info->dim > FUZZ_MAX_DIM || info->outputs > FUZZ_MAX_OUTPUTS) return;
+    fuzz_inputs(FUZZ_APPLIED_ROWS * info->dim, x);
+    const bo_examples_arrays arrays = {.rows = FUZZ_APPLIED_ROWS, .dim = info->dim, .x = x};
     if (!fuzz_ok(context, bo_examples_create(context, &arrays, &examples))) abort();
     fuzz_ok(context, bo_model_predict(context, network, examples, BO_SPLIT_ALL, out));
     bo_examples_destroy(examples);

@@ -39,7 +39,7 @@ diff -u "$page" "$work/page" || complain "docs/reference/api.md has another tabl
 if [ "$(getconf LONG_BIT)" = 64 ] && [ -z "${BOCHNER_EMULATOR:-}" ]; then
     "$work/layout" >"$work/layout.txt"
     diff -u "$layout" "$work/layout.txt" ||
-        complain "the layout of public structs changed (above): a field belongs where reserved words were; then run \`make api\`"
+        complain "the layout of public structs changed (above): a field belongs where reserved members were; then run \`make api\`"
 fi
 
 if [ -z "${SANITIZE:-}" ]; then # sanitizers export additional names

@@ -184,7 +184,7 @@ static void damaged_gzip(void **state)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static void what_is_saved_comes_back(void **state)
+static void saved_arrays_are_loaded_unchanged(void **state)
 {
     test_directory *f = *state;
     float values[COUNT];
@@ -273,9 +273,11 @@ static void out_of_memory(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(every_type),    TEST(the_other_byte_order),     TEST(fortran_order), TEST(values_beyond_float32),
-        TEST(shapes),        TEST(several_pieces),           TEST(refusals),      TEST(damaged_gzip),
-        TEST(out_of_memory), TEST(what_is_saved_comes_back), TEST(shape_as_text)};
+    const struct CMUnitTest tests[] = {TEST(every_type),    TEST(the_other_byte_order),
+                                       TEST(fortran_order), TEST(values_beyond_float32),
+                                       TEST(shapes),        TEST(several_pieces),
+                                       TEST(refusals),      TEST(damaged_gzip),
+                                       TEST(out_of_memory), TEST(saved_arrays_are_loaded_unchanged),
+                                       TEST(shape_as_text)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,7 +133,7 @@ static void out_is_null_after_failure(void **state)
     }
 }
 
-static void what_releases_takes_null(void **state)
+static void destructors_accept_null(void **state)
 {
     (void)state;
     bo_data_destroy(NULL);
@@ -206,7 +206,7 @@ static void reserved_words_must_be_zero(void **state)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i) {
         void *out[2] = {NULL, NULL};
         char message[80];
-        snprintf(message, sizeof message, "%s: its reserved words are not zero", calls[i].name);
+        snprintf(message, sizeof message, "%s: its reserved members are not zero", calls[i].name);
         assert_fails(f->context, BO_INVALID, message, calls[i].call(f->context, out));
         assert_null(out[0]);
     }
@@ -267,7 +267,7 @@ static void outputs_have_zero_reserved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(out_is_null_after_failure), cmocka_unit_test(what_releases_takes_null),
+        cmocka_unit_test(out_is_null_after_failure), cmocka_unit_test(destructors_accept_null),
         cmocka_unit_test(reserved_words_must_be_zero), cmocka_unit_test(outputs_have_zero_reserved)};
     return cmocka_run_group_tests_name("io.contract", tests, test_setup, test_teardown);
 }

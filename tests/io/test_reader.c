@@ -451,9 +451,9 @@ static void seeking(void **state)
     bo_data_block block;
     size_t rows;
     assert_ok(f->context, bo_reader_open(f->context, &(bo_source){.path = path}, BO_FORMAT_AUTO, 0, &reader));
-    const bo_reader_info *facts = bo_reader_describe(reader);
-    assert_true(bo_reader_rows(reader, &rows) && rows == 100 && facts->rows == 100 && facts->columns == 3);
-    assert_true(facts->format == BO_FORMAT_NPY && strcmp(facts->path, path) == 0);
+    const bo_reader_info *info = bo_reader_describe(reader);
+    assert_true(bo_reader_rows(reader, &rows) && rows == 100 && info->rows == 100 && info->columns == 3);
+    assert_true(info->format == BO_FORMAT_NPY && strcmp(info->path, path) == 0);
     assert_ok(f->context, bo_reader_seek(f->context, reader, 98));
     assert_ok(f->context, bo_reader_next(f->context, reader, 10, &block));
     assert_int_equal(block.rows, 2);

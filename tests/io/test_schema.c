@@ -460,17 +460,17 @@ static void json(void **state)
     assert_int_equal(again->dim, data->dim);
     assert_memory_equal(again->x, data->x, data->rows * data->dim * sizeof *data->x);
     assert_memory_equal(again->y, data->y, data->rows * sizeof *data->y);
-    const bo_schema_info *facts = bo_schema_describe(copy);
-    assert_true(facts->rows == 3 && facts->inputs == data->dim && facts->targets == data->targets);
-    assert_true(facts->classes == data->classes && !facts->input_names[facts->inputs]);
-    assert_true(!facts->target_names[facts->targets] && !facts->class_names[facts->classes]);
+    const bo_schema_info *info = bo_schema_describe(copy);
+    assert_true(info->rows == 3 && info->inputs == data->dim && info->targets == data->targets);
+    assert_true(info->classes == data->classes && !info->input_names[info->inputs]);
+    assert_true(!info->target_names[info->targets] && !info->class_names[info->classes]);
     bo_schema_column_info column;
     size_t inputs = 0, at = 0;
     for (; bo_schema_column(copy, at, &column); at++) {
         if (column.inputs) assert_int_equal(column.first, inputs);
         inputs += column.inputs;
     }
-    assert_true(at == facts->columns && inputs == facts->inputs);
+    assert_true(at == info->columns && inputs == info->inputs);
     for (size_t i = 0; i < data->dim; ++i)
         assert_string_equal(bo_schema_describe(copy)->input_names[i], bo_schema_describe(data->schema)->input_names[i]);
     bo_data_destroy(again);

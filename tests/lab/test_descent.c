@@ -18,7 +18,8 @@ static bo_status open_two(bo_context *context, lab_descent *d, bo_value *noisy, 
     const bo_value target = bo_graph_input(d->tape.graph, "y", BO_ELEMENT_FLOAT32, 2, 1);
     *noisy = lab_graph_one(d->tape.graph, BO_OPERATION_NOISE, &(bo_noise_attributes){.amount = noise}, 1, &in);
     bo_graph_keep(d->tape.graph, *noisy);
-    const bo_value out = lab_graph_linear(d->tape.graph, "w", *noisy, 1, (bo_weight_init){BO_WEIGHT_LAW_ONE, 0, 0});
+    const bo_value out =
+        lab_graph_linear(d->tape.graph, "w", *noisy, 1, (bo_weight_init){BO_WEIGHT_INIT_KIND_ONE, 0, 0});
     bo_status status = lab_descent_ready(d, lab_graph_squares(d->tape.graph, out, target), 2, &lab_plain_descent,
                                          seed); /* mean of two */
     if (status == BO_OK) status = bo_graph_write(context, d->tape.graph, in, x);

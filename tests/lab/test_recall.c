@@ -17,7 +17,7 @@ static bo_recall_result measured(bo_context *context, const char *kind, size_t s
 
 /* Softmax attention keeps every pair. A window of 16 keeps the latest 16, a quarter of 64; the remaining values are
  * guessed. */
-static void what_is_kept_comes_back(void **state)
+static void attention_recalls_the_pairs_it_keeps(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -111,9 +111,12 @@ static void any_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_kept_comes_back),   cmocka_unit_test(a_larger_state_holds_more),
-        cmocka_unit_test(threads_do_not_matter),     cmocka_unit_test(names_are_found),
-        cmocka_unit_test(wrong_options_are_refused), cmocka_unit_test(any_allocation_may_fail),
+        cmocka_unit_test(attention_recalls_the_pairs_it_keeps),
+        cmocka_unit_test(a_larger_state_holds_more),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(names_are_found),
+        cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

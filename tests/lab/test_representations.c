@@ -66,7 +66,7 @@ static void draws_are_unbiased(void **state)
 
 /* The error of a draw has a deviation of about its size, because few directions dominate: 1/√400 of that, times
  * three. */
-static void optimal_draws_meet_the_optimum(void **state)
+static void optimal_draws_reach_the_optimum(void **state)
 {
     (void)state;
     setting s = open_setting();
@@ -82,7 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_are_unbiased),
-        cmocka_unit_test(optimal_draws_meet_the_optimum),
+        cmocka_unit_test(optimal_draws_reach_the_optimum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,7 @@ static void compare_importance(bool sparse, double tolerance)
     bo_context_destroy(context);
 }
 
-static void test_importance_is_that_of_permuted_tables(void **state)
+static void test_importance_matches_permuted_tables(void **state)
 {
     (void)state;
     compare_importance(false, 1e-9);
@@ -537,7 +537,7 @@ static void test_refusals_and_cancellation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_importance_is_that_of_permuted_tables),
+        cmocka_unit_test(test_importance_matches_permuted_tables),
         cmocka_unit_test(test_changes_of_linear_predictions),
         cmocka_unit_test(test_classes_lose_log_loss_and_accuracy),
         cmocka_unit_test(test_gradients_and_direction_of_a_linear_machine),

@@ -222,15 +222,15 @@ static void rewrite(fixture *f, const char *key, const char *value, const char *
     assert_ok(f->context, bo_tensors_open(f->context, f->path, &file));
     bo_file_tensor tensors[32];
     bo_meta meta[16];
-    size_t count = 0, metas = 0;
+    size_t count = 0, meta_count = 0;
     for (size_t i = 0; i < bo_tensors_count(file); i++)
         if (!drop || strcmp(bo_tensors_at(file, i)->name, drop) != 0) tensors[count++] = *bo_tensors_at(file, i);
     for (size_t i = 0; i < bo_tensors_meta_count(file); i++) {
         bo_meta m = bo_tensors_meta_at(file, i);
         if (key && strcmp(m.key, key) == 0) m.value = value;
-        if (m.value) meta[metas++] = m;
+        if (m.value) meta[meta_count++] = m;
     }
-    assert_ok(f->context, bo_tensors_write(f->context, f->other, tensors, count, meta, metas));
+    assert_ok(f->context, bo_tensors_write(f->context, f->other, tensors, count, meta, meta_count));
     bo_tensors_close(file);
 }
 

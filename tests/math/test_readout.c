@@ -12,7 +12,7 @@ static void draw(size_t count, uint64_t seed, float *x)
 
 /* Zᵀ (Z w - y) + λ w = 0 up to the rounding of w: each term is at most |z|₂ |residual|₂, and w is float, so the error
  * of the sum is at most |Z|² 2⁻²⁴ |w|, |Z|² < 4 ROWS. */
-static void meets_the_normal_equations(void **state)
+static void satisfies_the_normal_equations(void **state)
 {
     (void)state;
     static float z[ROWS * FEATURES], y[ROWS * OUTPUTS], w[OUTPUTS * FEATURES];
@@ -54,7 +54,7 @@ static void refuses_nonsense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(meets_the_normal_equations),
+        cmocka_unit_test(satisfies_the_normal_equations),
         cmocka_unit_test(refuses_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

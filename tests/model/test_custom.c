@@ -168,7 +168,7 @@ static void check_scores(bo_context *context, const bo_model *model)
 }
 
 /* Models of every task accept a custom layer, in their encoders too. */
-static void every_task_takes_it(void **state)
+static void every_task_supports_custom_layers(void **state)
 {
     (void)state;
     const bo_custom_layer layer = {.name = "waves", .record = waves};
@@ -318,7 +318,7 @@ static void mistakes_are_sentences(void **state)
         {"layer 0 mlp: custom layer 'mine' returns 0 x 0", {.name = "mine", .record = nothing}},
         {"layer 0 mlp: layer number 0 is odd", {.name = "mine", .record = refuses}},
         {"custom layer 'mine' records recurrent, which mixes rows", {.name = "mine", .record = recurrent}},
-        {"reserved words", {.name = "mine", .record = rebuilt, .reserved = {1}}},
+        {"reserved members", {.name = "mine", .record = rebuilt, .reserved = {1}}},
     };
     bo_context *context = test_context(1);
     bo_model *model;
@@ -341,7 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rebuilt_mlp_has_the_bits_of_the_built_in_one),
         cmocka_unit_test(a_new_layer_lives_like_any_other),
-        cmocka_unit_test(every_task_takes_it),
+        cmocka_unit_test(every_task_supports_custom_layers),
         cmocka_unit_test(files_name_the_layer),
         cmocka_unit_test(mistakes_are_sentences),
     };

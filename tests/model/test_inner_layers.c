@@ -84,7 +84,7 @@ static void a_list_can_be_an_mlp(void **state)
 }
 
 /* An empty difference: layers that multiply by 0 leave the residual stream as it is. */
-static void what_they_compute_is_added(void **state)
+static void outputs_are_added_to_the_stream(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -500,7 +500,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_can_be_an_mlp),
-        cmocka_unit_test(what_they_compute_is_added),
+        cmocka_unit_test(outputs_are_added_to_the_stream),
         cmocka_unit_test(widths),
         cmocka_unit_test(parametrized),
         cmocka_unit_test(streams_differ),

@@ -156,17 +156,17 @@ static void merged_and_back(void **state)
     for (int init = 0; init < 3; init++) {
         bo_model *model = test_model(context, &desc, NULL), *same = test_model(context, &desc, NULL);
         const bo_lora_desc lora = lora_of((bo_lora_init)init, NULL);
-        const bo_model_facts *facts = bo_model_report(model), before = *facts;
+        const bo_model_info *info = bo_model_report(model), before = *info;
         assert_ok(context, bo_model_adapt(context, model, &lora));
         assert_ok(context, bo_model_adapt(context, same, &lora));
-        assert_true(facts->parameters > before.parameters && facts->bytes > before.bytes);
+        assert_true(info->parameters > before.parameters && info->bytes > before.bytes);
         move_adapters(model);
         move_adapters(same);
         assert_fails(context, BO_INVALID, "no merged adapters", bo_model_unmerge(context, model));
         assert_ok(context, bo_model_merge(context, model));
         assert_fails(context, BO_INVALID, "already merged", bo_model_merge(context, model));
-        assert_int_equal(facts->parameters, before.parameters);
-        assert_int_equal(facts->bytes, before.bytes);
+        assert_int_equal(info->parameters, before.parameters);
+        assert_int_equal(info->bytes, before.bytes);
         assert_same_losses(context, model, same);
         size_t sites = 0;
         for (size_t i = 0; i < bo_weights_count(same->weights); i++) {
@@ -252,7 +252,7 @@ static void replace(const char *directory, const char *name, const char *text)
     fclose(file);
 }
 
-static void refuses_what_does_not_fit(void **state)
+static void refuses_mismatched_arguments(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context;
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gradients_of_a_and_b, test_setup, directories_teardown),
         cmocka_unit_test_setup_teardown(merged_and_back, test_setup, directories_teardown),
         cmocka_unit_test_setup_teardown(files_keep_everything, test_setup, directories_teardown),
-        cmocka_unit_test_setup_teardown(refuses_what_does_not_fit, test_setup, directories_teardown),
+        cmocka_unit_test_setup_teardown(refuses_mismatched_arguments, test_setup, directories_teardown),
         cmocka_unit_test_setup_teardown(starved, test_setup, directories_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

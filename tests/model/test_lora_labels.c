@@ -20,7 +20,7 @@ static size_t count_trained(const bo_model *model, bool labels)
 
 /* Layers of a language model with a random classification head: the head is trained completely; in the other layers
  * only adapters are. */
-static void trains_what_is_new(void **state)
+static void trains_the_head_and_adapters_only(void **state)
 {
     bo_context *context = ((test_directory *)*state)->context;
     const bo_model_desc spoken = test_desc("rfa");
@@ -86,6 +86,6 @@ static void files_keep_labels(void **state)
 #define TEST(function) cmocka_unit_test_setup_teardown(function, test_setup, directories_teardown)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(trains_what_is_new), TEST(files_keep_labels)};
+    const struct CMUnitTest tests[] = {TEST(trains_the_head_and_adapters_only), TEST(files_keep_labels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,7 @@ static void unit_scale(void **state)
         for (size_t i = 0; i < bo_weights_count(model->weights); i++) {
             const bo_weight *w = bo_weights_at(model->weights, i);
             if (w->rank != 2) continue;
-            assert_int_equal(w->init.law, BO_WEIGHT_LAW_NORMAL);
+            assert_int_equal(w->init.kind, BO_WEIGHT_INIT_KIND_NORMAL);
             assert_close(w->init.b, 1, 1e-9);
             double in = (double)w->columns;
             double scale = w->role == BO_WEIGHT_ROLE_EMBEDDING ? 1

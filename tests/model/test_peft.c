@@ -169,11 +169,12 @@ static void write_as_earlier(bo_context *context, const places *p, const bo_mode
     char digest[32];
     snprintf(digest, sizeof digest, "%s", bo_tensors_meta(file, "bochner.base"));
     bo_tensors_close(file);
-    const bo_meta metas[] = {{"format", "pt"},
-                             {"bochner.init", "zero"},
-                             {"bochner.base", digest},
-                             {"bochner.targets", model->adapter->lora.targets}};
-    assert_ok(context, bo_tensors_write(context, p->tensors, tensors, count, metas, sizeof metas / sizeof *metas));
+    const bo_meta metadata[] = {{"format", "pt"},
+                                {"bochner.init", "zero"},
+                                {"bochner.base", digest},
+                                {"bochner.targets", model->adapter->lora.targets}};
+    assert_ok(context,
+              bo_tensors_write(context, p->tensors, tensors, count, metadata, sizeof metadata / sizeof *metadata));
 }
 
 static void assert_reads(bo_context *context, const places *p, const bo_model *model, const char *name)

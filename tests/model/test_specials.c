@@ -101,12 +101,12 @@ static void precedence(void **state)
         set_file(directory, "generation_config.json", cases[i].generation);
         set_file(directory, "tokenizer_config.json", cases[i].tokenizer);
         assert_ok(context, bo_model_load(context, &(bo_source){.path = directory->path}, NULL, &read));
-        const bo_model_facts *facts = bo_model_report(read);
-        const int32_t *ends = facts->end_tokens;
-        const size_t count = facts->end_count;
-        if (facts->begin_token != cases[i].begin || count != cases[i].count ||
+        const bo_model_info *info = bo_model_report(read);
+        const int32_t *ends = info->end_tokens;
+        const size_t count = info->end_count;
+        if (info->begin_token != cases[i].begin || count != cases[i].count ||
             (count && memcmp(ends, cases[i].ends, count * sizeof *ends) != 0) || (!count && ends))
-            fail_msg("case %zu: begin %d, %zu ends, the first is %d", i, facts->begin_token, count,
+            fail_msg("case %zu: begin %d, %zu ends, the first is %d", i, info->begin_token, count,
                      count ? ends[0] : -1);
         bo_model_destroy(read);
     }

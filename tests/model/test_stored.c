@@ -62,7 +62,7 @@ static void check_kind(bo_context *context, const char *kind, bo_storage storage
     bo_model_destroy(twin);
 }
 
-static void every_kind_computes_with_them(void **state)
+static void every_kind_computes_with_stored_weights(void **state)
 {
     test_directory *directory = *state;
     for (size_t i = 0; test_kind(i); i++) check_kind(directory->context, test_kind(i), storages[i % STORAGES]);
@@ -70,7 +70,7 @@ static void every_kind_computes_with_them(void **state)
 }
 
 /* Loading with a storage gives the bits of loading and converting. */
-static void they_are_loaded_directly(void **state)
+static void stored_weights_are_loaded_directly(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context;
@@ -99,7 +99,7 @@ static void they_are_loaded_directly(void **state)
     bo_model_destroy(model);
 }
 
-static void they_take_fewer_bytes(void **state)
+static void stored_weights_need_fewer_bytes(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context;
@@ -120,7 +120,7 @@ static void they_take_fewer_bytes(void **state)
 }
 
 /* The file contains BF16 and loads to the same values. */
-static void bfloat16_goes_through_files(void **state)
+static void bfloat16_survives_saving_and_loading(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context;
@@ -190,7 +190,7 @@ static void what_cannot_be_is_refused(void **state)
 }
 
 /* A state is valid only for the weights that produced it, in their storage format. */
-static void states_know_them(void **state)
+static void states_record_the_storage(void **state)
 {
     test_directory *directory = *state;
     bo_context *context = directory->context;
@@ -221,12 +221,12 @@ static void states_know_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_kind_computes_with_them, test_setup, test_teardown),
-        cmocka_unit_test_setup_teardown(they_take_fewer_bytes, test_setup, test_teardown),
-        cmocka_unit_test_setup_teardown(they_are_loaded_directly, test_setup, test_teardown),
-        cmocka_unit_test_setup_teardown(bfloat16_goes_through_files, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(every_kind_computes_with_stored_weights, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(stored_weights_need_fewer_bytes, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(stored_weights_are_loaded_directly, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(bfloat16_survives_saving_and_loading, test_setup, test_teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, test_setup, test_teardown),
-        cmocka_unit_test_setup_teardown(states_know_them, test_setup, test_teardown),
+        cmocka_unit_test_setup_teardown(states_record_the_storage, test_setup, test_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static void reports_the_cause(void **state)
     end(&n);
 }
 
-static void looking_moves_nothing(void **state)
+static void searching_changes_no_state(void **state)
 {
     (void)state;
     network n = build();
@@ -79,6 +79,7 @@ static void looking_moves_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reports_the_cause), cmocka_unit_test(looking_moves_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reports_the_cause),
+                                       cmocka_unit_test(searching_changes_no_state)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

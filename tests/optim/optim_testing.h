@@ -24,7 +24,7 @@ static inline bo_status test_weights_try(bo_context *context, bo_weights **out)
         bo_weight_desc desc = test_weights_list[i];
         size_t index;
         desc.rank = 2, desc.shape = (size_t[]){desc.rows, desc.columns};
-        desc.init = (bo_weight_init){BO_WEIGHT_LAW_NORMAL, 0, 1};
+        desc.init = (bo_weight_init){BO_WEIGHT_INIT_KIND_NORMAL, 0, 1};
         status = bo_weights_declare(context, *out, &desc, &index);
     }
     if (status == BO_OK) status = bo_weights_allocate(context, *out, true);

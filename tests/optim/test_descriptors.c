@@ -94,9 +94,9 @@ static void test_refusals(void **state)
     bo_optimizer_destroy(optimizer);
     bo_optimizer_desc unknown = {.reserved = {0, 1}};
     bo_schedule later = {.reserved = {1}};
-    assert_fails(context, BO_INVALID, "bo_optimizer_desc: its reserved words",
+    assert_fails(context, BO_INVALID, "bo_optimizer_desc: its reserved members",
                  bo_optimizer_create(context, &unknown, weights, &optimizer));
-    assert_fails(context, BO_INVALID, "bo_schedule: its reserved words", bo_schedule_check(context, &later));
+    assert_fails(context, BO_INVALID, "bo_schedule: its reserved members", bo_schedule_check(context, &later));
     for (size_t i = 0; i < bo_weights_count(weights); i++) bo_weights_set_frozen(weights, i, true);
     assert_fails(context, BO_INVALID, "no trainable weight",
                  bo_optimizer_create(context, &(bo_optimizer_desc){0}, weights, &optimizer));

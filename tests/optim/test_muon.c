@@ -40,7 +40,7 @@ static void orthogonalize(bo_context *context, bo_newton_schulz iteration, size_
 
 /* ---- singular values --------------------------------------------------------------------------------------------- */
 
-/* g (rows x columns, rows <= columns) = U diag(s) Vᵀ, with log s falling linearly to `least` of |g|_F. */
+/* g (rows x columns, rows <= columns) = U diag(s) Vᵀ, with log s falling linearly to `min_value` of |g|_F. */
 static void with_values(bo_context *context, size_t rows, size_t columns, double min_value, float *g)
 {
     double *u = malloc(rows * rows * sizeof *u), *v = malloc(rows * columns * sizeof *v);

@@ -64,7 +64,7 @@ enum { EXPECTED = sizeof expected / sizeof *expected };
 static void declare(bo_context *context, bo_weights *weights, bo_weight_desc desc)
 {
     size_t index;
-    desc.init = (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .a = 0.5, .b = 0.3};
+    desc.init = (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_NORMAL, .a = 0.5, .b = 0.3};
     assert_ok(context, bo_weights_declare(context, weights, &desc, &index));
 }
 

@@ -33,7 +33,7 @@ static counted count_both(bo_context *context, const bo_plan_shape *shape)
 
 /* For every kind: the terms that the formulas ignore (gates, maps, norms) are small compared with projections and MLPs.
  * AdamW has no matrix products, which graphs do not count. */
-static void counts_meet_the_graph(void **state)
+static void counts_match_the_graph(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -148,7 +148,7 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_meet_the_graph),      cmocka_unit_test(parameters_are_the_models),
+        cmocka_unit_test(counts_match_the_graph),     cmocka_unit_test(parameters_are_the_models),
         cmocka_unit_test(copies_are_counted),         cmocka_unit_test(muon_is_counted),
         cmocka_unit_test(attention_grows_as_it_does), cmocka_unit_test(nonsense_is_refused),
     };

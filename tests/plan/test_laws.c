@@ -201,7 +201,7 @@ static void intervals_have_their_probability(void **state)
 
 static const char *const path = "plan_test_law.json";
 
-static void laws_come_back(void **state)
+static void saved_laws_are_loaded_unchanged(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -275,7 +275,7 @@ int main(void)
         cmocka_unit_test(too_few_runs_are_refused),
         cmocka_unit_test(unknown_numbers_are_left_out),
         cmocka_unit_test(intervals_have_their_probability),
-        cmocka_unit_test(laws_come_back),
+        cmocka_unit_test(saved_laws_are_loaded_unchanged),
         cmocka_unit_test(broken_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -419,7 +419,7 @@ def test_signal_handlers_cannot_wait_for_themselves():
     assert found
 
 
-def test_locks_are_those_of_one_thread(qkv):
+def test_locks_belong_to_one_thread(qkv):
     """Eight threads step one state: no token is lost."""
     q, k, v = (array[0] for array in qkv)
     state = bochner.State("favor", heads=4, dim=8, causal=True)

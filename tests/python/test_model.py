@@ -98,7 +98,7 @@ def tensors(path):
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FAMILIES.iterdir()))
-def test_logits_are_those_of_transformers(name):
+def test_logits_match_transformers(name):
     with bochner.Model.load(FAMILIES / name) as model:
         reference = tensors(FAMILIES / name / "reference.safetensors")
         expected = reference["logits"]
@@ -510,7 +510,7 @@ SAMPLING = [
 @needs_command
 @pytest.mark.parametrize("options", SAMPLING)
 @pytest.mark.parametrize("prompt", ["the cat", ""])
-def test_tokens_are_those_of_the_command(model, words, framed, tmp_path, options, prompt):
+def test_tokens_match_the_command(model, words, framed, tmp_path, options, prompt):
     arguments = []
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}"] + ([] if value is True else [value])

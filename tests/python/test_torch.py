@@ -127,7 +127,7 @@ def signature(function):
     return [(p.name, p.kind, None if p.name == "device" else p.default) for p in found if p.name not in ("self", "dtype")]
 
 
-def test_signatures_are_those_of_the_numpy_api():
+def test_signatures_match_the_numpy_api():
     assert signature(bt.attention) == signature(bochner.attention)
     assert signature(bt.Attention) == signature(bochner.Attention)
     assert inspect.signature(bt.Attention).parameters["kind"].default == inspect.signature(bt.attention).parameters["kind"].default == "softmax"
@@ -167,7 +167,7 @@ Q = np.ones((1, 2, 3, 4), np.float32)
         ({}, {"kind": "rfa-gate", "causal": True, "log_gate": Q}),
     ],
 )
-def test_error_messages_equal_those_of_the_numpy_api(change, settings):
+def test_error_messages_match_the_numpy_api(change, settings):
     inputs = {"q": Q, "k": Q, "v": Q, **change}
     with pytest.raises((TypeError, ValueError)) as actual:
         bochner.attention(**inputs, **settings)

@@ -35,7 +35,7 @@ def same(first, second):
 
 @needs_command
 @pytest.mark.parametrize("warmup", [0, 3])
-def test_weights_are_those_of_the_command(tmp_path, warmup):
+def test_weights_match_the_command(tmp_path, warmup):
     (tmp_path / "text.txt").write_text(TEXT)
     model = bochner.Model.create(layers=1, width=32, heads=2, context=32, features=8, seed=5)
     history = model.train(tmp_path / "text.txt", steps=20, batch=2, seed=5, learning_rate=0.01, warmup=warmup)

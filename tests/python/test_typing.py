@@ -48,7 +48,7 @@ def parameters(function):
 
 
 @pytest.mark.parametrize("name", ENUMERATIONS)
-def test_names_are_those_of_the_library(name):
+def test_names_match_the_library(name):
     assert sorted(typing.get_args(LITERALS[name])) == sorted(_library._names(ENUMERATIONS[name]))
 
 
@@ -78,7 +78,7 @@ def test_names_of_other_lists():
 # ---- settings -------------------------------------------------------------------------------------------------------
 
 
-def test_settings_are_those_of_the_functions():
+def test_settings_match_the_functions():
     model = _model_settings
     all_settings = [*model._MODEL, *model._OF_ALL, *model._BLOCK_LISTS, "labels"]
     training = {**_training._RUN, **_training._OPTIMIZER, **_training._SCHEDULE}
@@ -153,7 +153,7 @@ def test_types_can_be_read_at_run_time(name):
     assert typing.get_type_hints(TABLES[name]) and TABLES[name].__doc__
 
 
-def test_default_kinds_are_those_of_the_command_line():
+def test_default_kinds_match_the_command_line():
     """bochner attention has no default: it requires --kind. The default here is the kind that it lists first."""
 
     def option(command, name):

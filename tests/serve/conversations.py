@@ -82,7 +82,7 @@ class Conversations(unittest.TestCase):
                     body = {"messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "y"}]}
                     self.assertEqual(server.post("/v1/states", body).status, 400)
 
-    def test_reads_only_what_is_new(self):
+    def test_reads_only_new_messages(self):
         """The state is used: nothing of it is read again. Without a cache, the tokens can come from nowhere else."""
         directory, end = talking(special_pieces(), "chatml")
         with Server(directory, "--cache-bytes", 0) as server:

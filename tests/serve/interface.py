@@ -137,7 +137,7 @@ class Chat(Case):
         self.assertIn(choice["finish_reason"], ("stop", "length"))
         self.assertEqual(body["usage"]["prompt_tokens"], len("<user>le chat\n<assistant>"))
 
-    def test_replies_equal_those_of_chat(self):
+    def test_replies_equal_chat_replies(self):
         """Over several turns, also with the content in parts and with the template's variables."""
         questions = ["le chat", "le 日本 ?", "la"]
         lines = server.run("chat", CHATTY, "--greedy", "--tokens", 30, "--json", "--quiet",

@@ -10,7 +10,7 @@ static size_t min_bytes(const bo_graph *graph)
         size_t now = 0;
         for (uint32_t b = 1; b < graph->pieces.count; b++) {
             const bo_arena_piece *piece = bo_arena_piece_at(graph, b);
-            if (piece->home == BO_HOME_ARENA && piece->first <= s && s <= piece->last) now += piece->bytes;
+            if (piece->placement == BO_PLACEMENT_ARENA && piece->first <= s && s <= piece->last) now += piece->bytes;
         }
         if (now > max_bytes) max_bytes = now;
     }
@@ -21,12 +21,13 @@ static void check_apart(const bo_graph *graph)
 {
     for (uint32_t b = 1; b < graph->pieces.count; b++) {
         const bo_arena_piece *one = bo_arena_piece_at(graph, b);
-        if (one->home != BO_HOME_ARENA) continue;
+        if (one->placement != BO_PLACEMENT_ARENA) continue;
         assert_int_equal(one->offset % 64 + one->bytes % 64, 0);
-        assert_true(one->offset + one->bytes <= graph->facts.bytes);
+        assert_true(one->offset + one->bytes <= graph->info.bytes);
         for (uint32_t c = 1; c < b; c++) {
             const bo_arena_piece *other = bo_arena_piece_at(graph, c);
-            bool meet = other->home == BO_HOME_ARENA && one->first <= other->last && other->first <= one->last;
+            bool meet =
+                other->placement == BO_PLACEMENT_ARENA && one->first <= other->last && other->first <= one->last;
             if (meet && one->offset < other->offset + other->bytes && other->offset < one->offset + one->bytes)
                 fail_msg("pieces %u and %u overlap", b, c);
         }

@@ -49,7 +49,7 @@ static void check(size_t count)
         values[i] = bo_graph_weight(graph, &(bo_weight_desc){.name = name_of(i, name),
                                                              .rank = 2,
                                                              .shape = (size_t[]){ROWS, columns_of(i)},
-                                                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1}});
+                                                             .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1}});
     const bo_value target = bo_graph_input(graph, "target", BO_ELEMENT_FLOAT32, ROWS, columns);
     const bo_value y = bo_graph_concat(graph, count, values);
     const bo_value loss = bo_graph_loss(graph, BO_LOSS_KIND_MSE, y, target);

@@ -20,9 +20,10 @@ static fixture begin(int threads)
     assert_ok(f.context, bo_weights_create(f.context, &f.weights));
     assert_ok(f.context, bo_graph_create(f.context, f.weights, &f.graph));
     f.x = bo_graph_input(f.graph, "x", BO_ELEMENT_FLOAT32, ROWS, COLUMNS);
-    f.w = bo_graph_weight(
-        f.graph, &(bo_weight_desc){
-                     .name = "w", .rank = 2, .shape = (size_t[]){ROWS, COLUMNS}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}});
+    f.w = bo_graph_weight(f.graph, &(bo_weight_desc){.name = "w",
+                                                     .rank = 2,
+                                                     .shape = (size_t[]){ROWS, COLUMNS},
+                                                     .init = {BO_WEIGHT_INIT_KIND_NORMAL, 0, 1}});
     return f;
 }
 
@@ -130,7 +131,7 @@ static const bo_operation_desc sine = {.name = "sine",
 
 /* Central differences of the float loss with step h have an error of h² f''' / 6 plus ε |loss| / h; with |loss| < 4 and
  * derivatives below 10 that is at most 2e-4 for h = 2^-7. */
-static void gradients_meet_finite_differences(void **state)
+static void gradients_match_finite_differences(void **state)
 {
     (void)state;
     const double h = 0x1p-7;
@@ -604,7 +605,7 @@ static void saved_runs_continue_to_the_bit(void **state)
     remove(state_path);
 }
 
-static void names_are_those_of_messages(void **state)
+static void names_match_the_messages(void **state)
 {
     (void)state;
     bo_operation found;
@@ -620,7 +621,7 @@ static void names_are_those_of_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_meet_finite_differences),
+        cmocka_unit_test(gradients_match_finite_differences),
         cmocka_unit_test(a_built_in_operation_can_be_rebuilt_to_the_bit),
         cmocka_unit_test(kept_gradients_are_nobodys_scratch),
         cmocka_unit_test(gradients_of_nothing_are_refused),
@@ -630,7 +631,7 @@ int main(void)
         cmocka_unit_test(failures_name_scope_and_operation),
         cmocka_unit_test(any_allocation_may_fail_and_runs_make_none),
         cmocka_unit_test(saved_runs_continue_to_the_bit),
-        cmocka_unit_test(names_are_those_of_messages),
+        cmocka_unit_test(names_match_the_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

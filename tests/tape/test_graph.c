@@ -32,7 +32,7 @@ static bo_value weight(fixture *f, const char *name)
     return bo_graph_weight(f->graph, &(bo_weight_desc){.name = name,
                                                        .rank = 2,
                                                        .shape = (size_t[]){ROWS, COLUMNS},
-                                                       .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.5}});
+                                                       .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 0.5}});
 }
 
 static bo_value one(fixture *f, int op, bo_value a, bo_value b)
@@ -109,7 +109,7 @@ static void fan_out_adds_up(void **state)
 }
 
 /* Operations that lead to no trained weight, or that the loss does not depend on, have no backward pass. */
-static void only_what_is_needed_runs(void **state)
+static void only_required_operations_have_backward(void **state)
 {
     (void)state;
     fixture f = begin();
@@ -324,7 +324,7 @@ static void wrong_graphs_are_refused(void **state)
     refused_as(BO_UNSUPPORTED, "layer 3 attention: operation attention is not supported on toy", wrong_operation);
     refused("layer 3 attention: segments cannot be nested", nested);
     refused("segment 1 has no end", not_ended);
-    refused("layer 3 attention: a segment ends that was not started", not_begun);
+    refused("layer 3 attention: a segment is ended that was not started", not_begun);
     refused("layer 3 attention: value 50 is to be kept", kept_nothing);
     refused("the loss is 4 x 3: expected a 1 x 1", not_a_number);
     refused("the loss is value 1000, but the graph has values 1 to", loss_of_another_graph);
@@ -361,14 +361,14 @@ static void wrong_use_is_refused(void **state)
     assert_int_equal(bo_graph_rows(f.graph, w), ROWS);
     assert_int_equal(bo_graph_columns(f.graph, w), COLUMNS);
     assert_int_equal(bo_graph_rows(f.graph, 0) + bo_graph_columns(f.graph, 12), 0);
-    const bo_graph_facts *facts = bo_graph_describe(f.graph);
-    assert_ptr_equal(facts->weights, f.weights);
-    assert_int_equal(facts->values, loss + 1);
-    assert_int_equal(facts->value[loss].rows * facts->value[loss].columns, 1);
-    assert_true(facts->bytes > 0);
+    const bo_graph_info *info = bo_graph_describe(f.graph);
+    assert_ptr_equal(info->weights, f.weights);
+    assert_int_equal(info->values, loss + 1);
+    assert_int_equal(info->value[loss].rows * info->value[loss].columns, 1);
+    assert_true(info->bytes > 0);
     assert_fails(f.context, BO_INVALID, "loss",
                  bo_graph_compile(f.context, f.graph, &(bo_graph_compile_desc){.loss = w}));
-    assert_true(facts->bytes > 0); /* the plan remains */
+    assert_true(info->bytes > 0); /* the plan remains */
     bo_graph_segment(f.graph, false);
     assert_fails(f.context, BO_INVALID, "not started", bo_graph_compile(f.context, f.graph, &desc));
     end(&f);
@@ -477,7 +477,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_weight_is_one_value),
         cmocka_unit_test(fan_out_adds_up),
-        cmocka_unit_test(only_what_is_needed_runs),
+        cmocka_unit_test(only_required_operations_have_backward),
         cmocka_unit_test(checkpoints_cost_one_forward_and_save_memory),
         cmocka_unit_test(plans_follow_one_another),
         cmocka_unit_test(wrong_graphs_are_refused),

@@ -17,7 +17,7 @@ static fixture begin(void)
     fixture f = {.context = test_context(2)};
     assert_int_equal(bo_weights_create(f.context, &f.weights), BO_OK);
     assert_int_equal(bo_graph_create(f.context, f.weights, &f.graph), BO_OK);
-    bo_weight_init init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1};
+    bo_weight_init init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1};
     f.x = bo_graph_weight(f.graph,
                           &(bo_weight_desc){.name = "x", .rank = 2, .shape = (size_t[]){ROWS, WIDTH}, .init = init});
     f.head = bo_graph_weight(

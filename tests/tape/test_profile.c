@@ -28,7 +28,7 @@ static fixture begin(bo_context *context, bool checkpoint)
     bo_value w = bo_graph_weight(f.graph, &(bo_weight_desc){.name = hostile,
                                                             .rank = 2,
                                                             .shape = (size_t[]){ROWS, COLUMNS},
-                                                            .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 0.5}});
+                                                            .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 0.5}});
     if (checkpoint) bo_graph_segment(f.graph, true);
     bo_value product = one(&f, TOY_PRODUCT, 2, (bo_value[]){x, w});
     bo_value sine = one(&f, TOY_SINE, 1, &product);

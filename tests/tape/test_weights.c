@@ -7,23 +7,23 @@ static const bo_weight_desc some[] = {
     {.name = "embed",
      .rank = 2,
      .shape = (size_t[]){100, 33},
-     .init = {BO_WEIGHT_LAW_NORMAL, 0.5, 2},
+     .init = {BO_WEIGHT_INIT_KIND_NORMAL, 0.5, 2},
      .role = BO_WEIGHT_ROLE_EMBEDDING},
     {.name = "gain",
      .rank = 1,
      .shape = (size_t[]){5},
-     .init = {BO_WEIGHT_LAW_ONE, 0, 0},
+     .init = {BO_WEIGHT_INIT_KIND_ONE, 0, 0},
      .role = BO_WEIGHT_ROLE_VECTOR},
     {.name = "m",
      .rank = 3,
      .shape = (size_t[]){2, 3, 4},
      .rows = 1,
      .columns = 24,
-     .init = {BO_WEIGHT_LAW_IDENTITY, 3, 1}},
-    {.name = "bias", .rank = 1, .shape = (size_t[]){9}, .init = {BO_WEIGHT_LAW_SPREAD, 1, 5}, .frozen = true},
+     .init = {BO_WEIGHT_INIT_KIND_IDENTITY, 3, 1}},
+    {.name = "bias", .rank = 1, .shape = (size_t[]){9}, .init = {BO_WEIGHT_INIT_KIND_SPREAD, 1, 5}, .frozen = true},
     {.name = "nothing", .rank = 4, .shape = (size_t[]){2, 2, 2, 2}},
-    {.name = "large", .rank = 2, .shape = (size_t[]){1100, 1000}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}},
-    {.name = "delays", .rank = 2, .shape = (size_t[]){5, 3}, .init = {BO_WEIGHT_LAW_DELAYS, 2, 0}},
+    {.name = "large", .rank = 2, .shape = (size_t[]){1100, 1000}, .init = {BO_WEIGHT_INIT_KIND_NORMAL, 0, 1}},
+    {.name = "delays", .rank = 2, .shape = (size_t[]){5, 3}, .init = {BO_WEIGHT_INIT_KIND_DELAYS, 2, 0}},
 };
 enum { COUNT = sizeof some / sizeof *some };
 
@@ -39,7 +39,7 @@ static bo_weights *declare_some(bo_context *context)
     return weights;
 }
 
-static void they_lie_in_one_piece(void **state)
+static void weights_are_contiguous(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -154,7 +154,7 @@ static void laws_follow_their_definitions(void **state)
 
 /* Gradients take memory for the trained weights only, and the gradient of a weight does not move when others are added.
  */
-static void gradients_follow_what_is_trained(void **state)
+static void only_trained_weights_have_gradients(void **state)
 {
     (void)state;
     bo_context *context = test_context(1);
@@ -237,7 +237,7 @@ static void wrong_weights_are_refused(void **state)
         {"weight x: 2 x 3, but its shape has 7",
          {.name = "x", .rank = 1, .shape = (size_t[]){7}, .rows = 2, .columns = 3}},
         {"blocks of 0 rows",
-         {.name = "x", .rank = 2, .shape = (size_t[]){3, 3}, .init = {.law = BO_WEIGHT_LAW_IDENTITY}}},
+         {.name = "x", .rank = 2, .shape = (size_t[]){3, 3}, .init = {.kind = BO_WEIGHT_INIT_KIND_IDENTITY}}},
         {"weight gain is already declared as 1 x 5, and is declared again as 1 x 6",
          {.name = "gain", .rank = 1, .shape = (size_t[]){6}, .role = BO_WEIGHT_ROLE_VECTOR}},
         {"with another role", {.name = "gain", .rank = 1, .shape = (size_t[]){5}}},
@@ -294,8 +294,8 @@ static void any_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_lie_in_one_piece),
-        cmocka_unit_test(gradients_follow_what_is_trained),
+        cmocka_unit_test(weights_are_contiguous),
+        cmocka_unit_test(only_trained_weights_have_gradients),
         cmocka_unit_test(every_name_is_found),
         cmocka_unit_test(laws_follow_their_definitions),
         cmocka_unit_test(numbers_depend_on_seed_name_and_place),

@@ -25,7 +25,8 @@ static bo_value transformer_weight(transformer *t, size_t layer, const char *nam
 {
     char full[64];
     snprintf(full, sizeof full, "layer %zu %s", layer, name);
-    bo_weight_init init = {.law = rows == 1 ? BO_WEIGHT_LAW_ONE : BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)columns)};
+    bo_weight_init init = {.kind = rows == 1 ? BO_WEIGHT_INIT_KIND_ONE : BO_WEIGHT_INIT_KIND_NORMAL,
+                           .b = 1 / sqrt((double)columns)};
     return bo_graph_weight(
         t->graph, &(bo_weight_desc){.name = full, .rank = 2, .shape = (size_t[]){rows, columns}, .init = init});
 }

@@ -24,11 +24,11 @@ static void watch_begin(const bo_graph *graph)
 /* Fills memory that is dead at this step, and memory that this step will write, with NaN. */
 static void poison(const bo_graph *graph, size_t step)
 {
-    size_t floats = graph->facts.bytes / sizeof(float);
+    size_t floats = graph->info.bytes / sizeof(float);
     bool *alive = calloc(floats ? floats : 1, 1);
     for (uint32_t b = 1; b < graph->pieces.count; b++) {
         const bo_arena_piece *piece = bo_arena_piece_at(graph, b);
-        if (piece->home != BO_HOME_ARENA || piece->first > step || piece->last < step) continue;
+        if (piece->placement != BO_PLACEMENT_ARENA || piece->first > step || piece->last < step) continue;
         bool born = piece->first == step && !(piece->first == 0 && piece->last == BO_NEVER);
         if (!born) memset(alive + piece->offset / sizeof(float), true, piece->bytes / sizeof(float));
     }

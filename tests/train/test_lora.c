@@ -103,7 +103,7 @@ static bool stop_after_six(void *user, const bo_training_report *report)
     return report->step < 6;
 }
 
-static void goes_on_to_the_same_bits(void **state)
+static void resumed_runs_have_the_same_bits(void **state)
 {
     runs *r = *state;
     bo_model *whole = adapted(r, "base", BO_LORA_INIT_WEIGHT), *parted = adapted(r, "base", BO_LORA_INIT_WEIGHT),
@@ -214,7 +214,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(moves_a_new_attention, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(trains_on_short_sequences, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(gradients_of_adapters_alone, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(goes_on_to_the_same_bits, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(resumed_runs_have_the_same_bits, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void steps_fill_the_time(void **state)
 }
 
 /* A copy of the directory, made during the run, resumes to the same bits. */
-static void bits_repeat_from_there(void **state)
+static void copied_runs_resume_with_the_same_bits(void **state)
 {
     runs *r = *state;
     bo_model *first = runs_model(r, "rfa-gate"), *second = runs_model(r, "rfa-gate");
@@ -112,7 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(steps_fill_the_time, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(bits_repeat_from_there, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(copied_runs_resume_with_the_same_bits, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(a_moment_is_enough, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,7 +90,7 @@ static void compare_losses(runs *r, const char *kind, bool documents)
     bo_corpus_close(text);
 }
 
-static void losses_are_those_of_sessions(void **state)
+static void losses_match_sessions(void **state)
 {
     static const char *const kinds[] = {"rfa", "rfa-gate",    "linear", "retention",
                                         "gla", "gated-delta", "hybrid", "lstm"};
@@ -313,7 +313,7 @@ static void refuse(runs *r, bo_trainer_desc desc, const char *message)
     bo_model_destroy(desc.model);
 }
 
-static void what_cannot_be_carried_is_refused(void **state)
+static void kinds_without_carried_states_are_refused(void **state)
 {
     runs *r = *state;
     refuse(r, stateful(r, runs_model(r, "softmax"), NULL, 1), "keeps all keys");
@@ -332,13 +332,13 @@ static void what_cannot_be_carried_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(losses_are_those_of_sessions, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(losses_match_sessions, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(validation_carries_the_state, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(two_windows_are_a_long_one, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(no_gradient_crosses_the_end_of_an_epoch, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(resumed_runs_and_threads_give_the_same_bits, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(lost_states_are_noticed, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(what_cannot_be_carried_is_refused, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(kinds_without_carried_states_are_refused, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

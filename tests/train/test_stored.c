@@ -34,7 +34,7 @@ static void the_loss_is_nearly_the_same(void **state)
     }
 }
 
-static void it_takes_less_memory(void **state)
+static void stored_activations_need_less_memory(void **state)
 {
     runs *r = *state;
     bo_model_desc desc = runs_desc("softmax");
@@ -104,7 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_loss_is_nearly_the_same, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(it_takes_less_memory, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(stored_activations_need_less_memory, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(it_is_resumed_as_it_was, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(stored_weights_are_not_trained, runs_setup, runs_teardown),
     };

@@ -139,7 +139,7 @@ static void resumed_runs_and_threads_give_the_same_bits(void **state)
 
 /* ---- mismatches -------------------------------------------------------------------------------------------------- */
 
-static void what_does_not_fit_is_refused(void **state)
+static void mismatched_arguments_are_refused(void **state)
 {
     runs *r = *state;
     lines l = make_lines(r, BO_MODEL_TASK_CLASSIFY), pairs = make_lines(r, BO_MODEL_TASK_TRANSLATE);
@@ -204,7 +204,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(translations_are_learned, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(parts_add_up, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(resumed_runs_and_threads_give_the_same_bits, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(mismatched_arguments_are_refused, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(other_texts_are_refused, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

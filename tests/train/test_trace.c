@@ -87,8 +87,8 @@ static void every_layer(void **state)
     }
 }
 
-/* Shapes and bytes of an operation are those of the layer. */
-static void facts(void **state)
+/* Spans of operations have the shapes and bytes of the layer. */
+static void spans_have_arguments(void **state)
 {
     runs *r = *state;
     char path[64];
@@ -99,7 +99,7 @@ static void facts(void **state)
         const trace_event *e = &t.event[i];
         if (strcmp(e->name, "embed") != 0 || strcmp(trace_fact(e, "inputs"), "64x1, 256x16") != 0) continue;
         assert_string_equal(trace_fact(e, "outputs"), "64x16"); /* 4 sequences of 16 tokens, width 16 */
-        assert_true(bo_json_member(e->facts, "bytes")->number >= 64 * 16 * 4);
+        assert_true(bo_json_member(e->args, "bytes")->number >= 64 * 16 * 4);
         count++;
     }
     assert_int_equal(count, 12);
@@ -132,7 +132,7 @@ static void same_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_layer), cmocka_unit_test(facts),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_layer), cmocka_unit_test(spans_have_arguments),
                                        cmocka_unit_test(same_bits)};
     return cmocka_run_group_tests(tests, runs_setup, runs_teardown);
 }

@@ -209,7 +209,7 @@ static void run(runs *r, const bo_trainer_desc *desc, bo_status expected)
     bo_trainer_destroy(trainer);
 }
 
-static void goes_on_to_the_same_bits(void **state)
+static void resumed_runs_have_the_same_bits(void **state)
 {
     runs *r = *state;
     bo_model *whole = make_dark(r, "dark"), *parted = make_dark(r, "dark"), *plain = make_dark(r, "dark");
@@ -272,7 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(m_whitens_queries_and_keys, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(once, runs_setup, runs_teardown),
-        cmocka_unit_test_setup_teardown(goes_on_to_the_same_bits, runs_setup, runs_teardown),
+        cmocka_unit_test_setup_teardown(resumed_runs_have_the_same_bits, runs_setup, runs_teardown),
         cmocka_unit_test_setup_teardown(models_without_a_free_m_are_refused, runs_setup, runs_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

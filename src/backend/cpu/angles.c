@@ -57,8 +57,8 @@ static inline double nearest(double x)
     return (x + 0x1.8p52) - 0x1.8p52;
 }
 
-void bo_angles_turn(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
-                    float *sine, float *cosine)
+void bo_angles_sincos(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
+                      float *sine, float *cosine)
 {
     assert(count <= BO_ANGLES && first + count <= angles->pairs);
     float angle[BO_ANGLES];

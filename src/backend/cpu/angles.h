@@ -23,7 +23,7 @@ void bo_angles_part(size_t width, double base, const bo_rope_scaling *scaling, s
                     double *low);
 void bo_angles_fill(size_t width, double base, const bo_rope_scaling *scaling, void *workspace);
 /* Computes sine and cosine of frequencies first … first + count - 1, count <= BO_ANGLES. */
-void bo_angles_turn(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
-                    float *sine, float *cosine);
+void bo_angles_sincos(const bo_angles *angles, const bo_kernels *kernels, int32_t position, size_t first, size_t count,
+                      float *sine, float *cosine);
 
 #endif

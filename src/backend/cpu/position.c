@@ -32,7 +32,7 @@ static void sinusoidal_block(const bo_cpu_block *block)
         float *y = (float *)call->out[0].data + r * width, sine[BO_ANGLES], cosine[BO_ANGLES];
         for (size_t first = 0; first < angles.pairs; first += BO_ANGLES) {
             size_t count = angles.pairs - first < BO_ANGLES ? angles.pairs - first : BO_ANGLES;
-            bo_angles_turn(&angles, block->kernels, position[r], first, count, sine, cosine);
+            bo_angles_sincos(&angles, block->kernels, position[r], first, count, sine, cosine);
             for (size_t i = 0; i < count; i++) {
                 size_t j = 2 * (first + i);
                 y[j] = x[j] + sine[i];

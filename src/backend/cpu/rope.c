@@ -48,14 +48,14 @@ static void keep_rest(const rope *r, const float *from, bool add, float *to)
         for (size_t j = h + r->rotated; j < h + r->dim; j++) bo_store(&to[j], add, from[j]);
 }
 
-static void turn_row(const rope *r, const bo_cpu_block *block, int32_t position, float sign, const float *from,
-                     bool add, float *to)
+static void rotate_row(const rope *r, const bo_cpu_block *block, int32_t position, float sign, const float *from,
+                       bool add, float *to)
 {
     float sine[BO_ANGLES], cosine[BO_ANGLES];
     bo_angles angles = bo_angles_in(r->rotated, block->call->scratch);
     for (size_t first = 0; first < angles.pairs; first += BO_ANGLES) {
         size_t count = angles.pairs - first < BO_ANGLES ? angles.pairs - first : BO_ANGLES;
-        bo_angles_turn(&angles, block->kernels, position, first, count, sine, cosine);
+        bo_angles_sincos(&angles, block->kernels, position, first, count, sine, cosine);
         for (size_t i = 0; i < count; i++) sine[i] *= sign;
         for (size_t h = first * r->step; h < r->columns; h += r->dim) {
             if (r->step == 1)
@@ -73,8 +73,8 @@ static void forward_block(const bo_cpu_block *block)
     const int32_t *position = call->in[1].data;
     rope r = rope_of(call);
     for (size_t row = block->first; row < block->end; row++)
-        turn_row(&r, block, position[row], 1, (const float *)call->in[0].data + row * r.columns, false,
-                 (float *)call->out[0].data + row * r.columns);
+        rotate_row(&r, block, position[row], 1, (const float *)call->in[0].data + row * r.columns, false,
+                   (float *)call->out[0].data + row * r.columns);
 }
 
 static void backward_block(const bo_cpu_block *block)
@@ -83,8 +83,8 @@ static void backward_block(const bo_cpu_block *block)
     const int32_t *position = call->in[1].data;
     rope r = rope_of(call);
     for (size_t row = block->first; row < block->end; row++)
-        turn_row(&r, block, position[row], -1, (const float *)call->dout[0] + row * r.columns, call->add[0],
-                 (float *)call->din[0] + row * r.columns);
+        rotate_row(&r, block, position[row], -1, (const float *)call->dout[0] + row * r.columns, call->add[0],
+                   (float *)call->din[0] + row * r.columns);
 }
 
 static void run(bo_context *context, const bo_op_call *call, bo_block_fn fn)

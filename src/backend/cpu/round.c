@@ -24,10 +24,10 @@ static const format formats[BO_SMALL_FLOAT_COUNT] = {
 static float round_normal(const format *f, float size)
 {
     uint32_t bits;
-    int gone = 23 - f->mantissa;
+    int dropped = 23 - f->mantissa;
     memcpy(&bits, &size, sizeof bits);
-    bits += ((uint32_t)1 << (gone - 1)) - 1 + (bits >> gone & 1);
-    bits &= ~(((uint32_t)1 << gone) - 1);
+    bits += ((uint32_t)1 << (dropped - 1)) - 1 + (bits >> dropped & 1);
+    bits &= ~(((uint32_t)1 << dropped) - 1);
     memcpy(&size, &bits, sizeof bits);
     return size;
 }

@@ -48,20 +48,20 @@ static void fill_roots(size_t length, float *roots)
 /* ---- sequences in transforms ------------------------------------------------------------------------------------- */
 
 /* Copies a group's columns of a sequence into or out of real (part 0) or imaginary parts (part 1). */
-typedef struct strand {
+typedef struct sequence_rows {
     size_t first, tokens; /* rows; 0: the sequence does not exist */
-} strand;
+} sequence_rows;
 
-static strand strand_of(const bo_ssm_view *view, size_t sequence)
+static sequence_rows sequence_rows_of(const bo_ssm_view *view, size_t sequence)
 {
-    strand s = {0};
+    sequence_rows s = {0};
     if (sequence >= view->spans.count) return s;
     for (size_t i = 0; i < sequence; i++) s.first += bo_span_length(&view->spans, i);
     s.tokens = bo_span_length(&view->spans, sequence);
     return s;
 }
 
-static void wind(const job *j, size_t group, strand s, const void *tensor, size_t part, float *z)
+static void pack_rows(const job *j, size_t group, sequence_rows s, const void *tensor, size_t part, float *z)
 {
     const bo_ssm_view *view = j->view;
     const float *rows = (const float *)tensor + s.first * view->channels + group * BO_CHANNELS;
@@ -76,7 +76,8 @@ static void wind(const job *j, size_t group, strand s, const void *tensor, size_
     }
 }
 
-static void unwind(const job *j, size_t group, strand s, const float *z, size_t part, bool add, void *tensor)
+static void unpack_rows(const job *j, size_t group, sequence_rows s, const float *z, size_t part, bool add,
+                        void *tensor)
 {
     const bo_ssm_view *view = j->view;
     float *rows = (float *)tensor + s.first * view->channels + group * BO_CHANNELS;
@@ -87,16 +88,16 @@ static void unwind(const job *j, size_t group, strand s, const float *z, size_t 
 }
 
 /* Transforms a pair of sequences. */
-static void transform_pair(const job *j, size_t group, const strand pair[2], const void *tensor, float *z)
+static void transform_pair(const job *j, size_t group, const sequence_rows pair[2], const void *tensor, float *z)
 {
-    for (size_t part = 0; part < 2; part++) wind(j, group, pair[part], tensor, part, z);
+    for (size_t part = 0; part < 2; part++) pack_rows(j, group, pair[part], tensor, part, z);
     j->view->kernels->fourier(j->length, j->roots, z);
 }
 
-static void transform_back(const job *j, size_t group, const strand pair[2], float *z, bool add, void *tensor)
+static void transform_back(const job *j, size_t group, const sequence_rows pair[2], float *z, bool add, void *tensor)
 {
     j->view->kernels->fourier_back(j->length, j->roots, z);
-    for (size_t part = 0; part < 2; part++) unwind(j, group, pair[part], z, part, add, tensor);
+    for (size_t part = 0; part < 2; part++) unpack_rows(j, group, pair[part], z, part, add, tensor);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
@@ -154,7 +155,7 @@ static void convolve_task(void *arg, size_t index, int worker)
     const job *j = arg;
     const bo_op_call *call = j->view->call;
     for (task t = task_of(j, index, worker); t.pair < t.end; t.pair++) {
-        strand pair[2] = {strand_of(j->view, 2 * t.pair), strand_of(j->view, 2 * t.pair + 1)};
+        sequence_rows pair[2] = {sequence_rows_of(j->view, 2 * t.pair), sequence_rows_of(j->view, 2 * t.pair + 1)};
         transform_pair(j, t.group, pair, call->in[0].data, t.x);
         j->view->kernels->multiply(j->length, t.x, t.kernel, false, false, t.x);
         transform_back(j, t.group, pair, t.x, false, call->out[0].data);
@@ -169,7 +170,7 @@ static void convolve_back_task(void *arg, size_t index, int worker)
     task t = task_of(j, index, worker);
     memset(t.sum, 0, j->length * BO_COMPLEX_ROW * sizeof *t.sum);
     for (; t.pair < t.end; t.pair++) {
-        strand pair[2] = {strand_of(j->view, 2 * t.pair), strand_of(j->view, 2 * t.pair + 1)};
+        sequence_rows pair[2] = {sequence_rows_of(j->view, 2 * t.pair), sequence_rows_of(j->view, 2 * t.pair + 1)};
         transform_pair(j, t.group, pair, call->in[0].data, t.x);
         transform_pair(j, t.group, pair, call->dout[0], t.dy);
         kernels->multiply(j->length, t.dy, t.x, true, true, t.sum);

@@ -13,7 +13,7 @@ static size_t partial_doubles(const bo_op_call *call)
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     if (call->in[MEAN].element != BO_ELEMENT_FLOAT32 || call->in[VARIANCE].element != BO_ELEMENT_FLOAT32)
-        return bo_fail(context, BO_UNSUPPORTED, "batch norm: running values are not weights, as they must be on GPUs");
+        return bo_fail(context, BO_UNSUPPORTED, "batch norm: on GPUs, the running mean and variance must be weights");
     *saved = gradients ? 2 * call->in[X].columns * sizeof(float) : 0;
     *scratch = partial_doubles(call) * sizeof(double) + 2 * call->in[X].columns * sizeof(float);
     return BO_OK;

@@ -26,7 +26,7 @@ typedef struct entropy {
     bool emulated;
     float scale;
     const void *x, *teacher, *w, *bias;
-    void *logits, *taught; /* of a chunk */
+    void *logits, *teacher_logits; /* of a chunk */
     float *counted, *partial;
     bo_gpu_recast recast;
     size_t bytes; /* of workspace */
@@ -66,7 +66,7 @@ static entropy plan(bo_context *context, const bo_op_call *call)
     e.logits = bo_carve(&carver, e.chunk * e.ld, bo_gpu_bytes(e.type));
     if (e.teacher_place) {
         e.teacher = bo_gpu_factor(&e.recast, &carver, &call->in[e.teacher_place], e.rows, e.type);
-        e.taught = bo_carve(&carver, e.chunk * e.ld, bo_gpu_bytes(e.type));
+        e.teacher_logits = bo_carve(&carver, e.chunk * e.ld, bo_gpu_bytes(e.type));
     }
     e.counted = bo_carve_floats(&carver, 1);
     e.bytes = carver.bytes;
@@ -119,7 +119,7 @@ static bo_status compute_losses(bo_context *context, const bo_op_call *call, con
         .columns = e->classes,
         .ld = e->ld,
         .logits = e->logits,
-        .teacher = e->taught,
+        .teacher = e->teacher_logits,
         .targets = (const int32_t *)call->in[2].data + first,
         .losses = (float *)call->out[1].data + first,
         .smoothing = e->attributes->smoothing,
@@ -209,7 +209,7 @@ static bo_status run(bo_context *context, const bo_op_call *call, bool gradients
     for (size_t first = 0; first < e.rows; first += e.chunk) {
         const size_t rows = bo_min(e.chunk, e.rows - first);
         BO_TRY(compute_logits(context, &e, e.x, first, rows, e.logits));
-        if (e.teacher) BO_TRY(compute_logits(context, &e, e.teacher, first, rows, e.taught));
+        if (e.teacher) BO_TRY(compute_logits(context, &e, e.teacher, first, rows, e.teacher_logits));
         BO_TRY(compute_losses(context, call, &e, first, rows, gradients));
         if (gradients) BO_TRY(spread(context, call, &e, first, rows));
     }

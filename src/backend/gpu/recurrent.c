@@ -47,7 +47,7 @@ static workspace workspace_of(const bo_op_call *call)
 static bo_status sizes(bo_context *context, const bo_op_call *call, bool gradients, size_t *saved, size_t *scratch)
 {
     if (call->in[1].element != BO_ELEMENT_FLOAT32 || call->in[2].element != BO_ELEMENT_FLOAT32)
-        return bo_fail(context, BO_UNSUPPORTED, "recurrent: U and b are not weights, as they must be on GPUs");
+        return bo_fail(context, BO_UNSUPPORTED, "recurrent: on GPUs, U and b must be weights");
     *saved = gradients ? call->in[0].rows * kept_floats(call) * sizeof(float) : 0;
     *scratch = workspace_of(call).bytes;
     return BO_OK;

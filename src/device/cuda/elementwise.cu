@@ -30,10 +30,10 @@ struct round_map {
     __device__ float one(float x) const
     {
         const float size = fabsf(x);
-        const unsigned gone = 23u - (unsigned)f.mantissa;
+        const unsigned dropped = 23u - (unsigned)f.mantissa;
         unsigned bits = __float_as_uint(size);
-        bits += (1u << (gone - 1)) - 1 + (bits >> gone & 1);
-        const float normal = __uint_as_float(bits & ~((1u << gone) - 1)),
+        bits += (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
+        const float normal = __uint_as_float(bits & ~((1u << dropped) - 1)),
                     y = size < f.min_normal ? (size + f.large) - f.large : normal;
         return isnan(x) ? x : copysignf(size >= f.max_value ? f.max_value : y, x);
     }

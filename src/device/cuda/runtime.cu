@@ -93,10 +93,10 @@ static int devices(void)
 static bo_gpu_error retain(int device, CUcontext *out)
 {
     *out = nullptr;
-    if (!functions_of_driver().complete) return "the driver lacks functions of CUDA 12";
+    if (!functions_of_driver().complete) return "the CUDA driver is older than CUDA 12";
     /* the runtime and the driver use the same device indices */
     const CUresult status = driver.retain(out, device);
-    return status == CUDA_SUCCESS ? nullptr : bo::complain("the device: error %d of the driver", (int)status);
+    return status == CUDA_SUCCESS ? nullptr : bo::complain("CUDA driver: error %d", (int)status);
 }
 
 static bo_gpu_error properties(int device, bo_gpu_properties *out)

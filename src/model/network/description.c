@@ -197,8 +197,8 @@ static bo_status resolve_width(bo_context *context, const char *where, const bo_
                                bool fixed, bo_width *width)
 {
     static const char *const missing[] = {"", "classes", "targets", "numbers of the input"};
-    const bo_facts *facts = &network->facts;
-    const size_t known[] = {width->value, facts->classes, facts->targets, facts->dim};
+    const bo_facts *info = &network->info;
+    const size_t known[] = {width->value, info->classes, info->targets, info->dim};
     if (width->symbol != BO_SYMBOL_NUMBER) {
         width->value = known[width->symbol];
         if (width->value) return BO_OK;
@@ -272,7 +272,7 @@ static bo_status match_number(bo_context *context, const char *where, const char
 static bo_status resolve_input(bo_context *context, const char *where, bo_network *network)
 {
     bo_shape *shape = &network->input_shape;
-    const size_t dim = network->facts.dim;
+    const size_t dim = network->info.dim;
     if (shape->rank == 2 && (!shape->size[0] || !shape->size[1]))
         return bo_fail(context, BO_FORMAT, "%s: an image needs its \"height\" and \"width\"", where);
     if (shape->rank == 1 && !shape->size[1] && shape->channels && dim % shape->channels == 0)
@@ -287,7 +287,7 @@ static bo_status resolve_input(bo_context *context, const char *where, bo_networ
         return bo_fail(context, BO_FORMAT, "%s: an example of more than %d numbers is not supported", where,
                        BO_NETWORK_SIZE);
     BO_TRY(match_number(context, where, "numbers per example", &numbers, dim));
-    network->facts.dim = numbers;
+    network->info.dim = numbers;
     return BO_OK;
 }
 
@@ -505,8 +505,8 @@ bo_status bo_network_describe(bo_context *context, const char *where, const bo_j
     size_t classes = 0;
     BO_TRY(check_members(context, where, json));
     BO_TRY(bo_fields_read(context, where, &classes_field, 1, json, &classes));
-    BO_TRY(match_number(context, where, "classes", &classes, network->facts.classes));
-    network->facts.classes = classes;
+    BO_TRY(match_number(context, where, "classes", &classes, network->info.classes));
+    network->info.classes = classes;
     BO_TRY(read_input(context, where, bo_json_member(json, "input"), network));
     BO_TRY(read_structure(context, where, json, network));
     return settle_widths(context, where, network);

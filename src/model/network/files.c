@@ -80,9 +80,9 @@ static const bo_field build_fields[] = {
      .offset = offsetof(bo_build, parametrization),
      .required = true,
      .names = parametrization_names},
-    BO_FIELD_NEEDED(bo_build, "dim", SIZE, facts.dim),
-    BO_FIELD_NEEDED(bo_build, "targets", SIZE, facts.targets),
-    BO_FIELD_NEEDED(bo_build, "classes", SIZE, facts.classes),
+    BO_FIELD_NEEDED(bo_build, "dim", SIZE, info.dim),
+    BO_FIELD_NEEDED(bo_build, "targets", SIZE, info.targets),
+    BO_FIELD_NEEDED(bo_build, "classes", SIZE, info.classes),
 };
 
 /* ---- writing config.json ----------------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ bo_status bo_network_config_write(bo_context *context, const bo_network *network
     bo_json_string(text, bo_version());
     bo_json_raw(text, ",\n\"task\": ");
     bo_json_string(text, bo_model_task_name(BO_MODEL_TASK_PREDICT));
-    const bo_build build = {network->facts, network->multiplier, network->parametrization, network->seed};
+    const bo_build build = {network->info, network->multiplier, network->parametrization, network->seed};
     bo_json_raw(text, ",");
     bo_fields_write(text, build_fields, sizeof build_fields / sizeof *build_fields, &build, "");
     bo_json_raw(text, ",\n\"schema\": ");
@@ -136,7 +136,7 @@ static bo_status read_scalings(bo_context *context, bo_network *network, const b
     for (size_t i = 0; i < SCALINGS; i++) {
         bo_network_scaling *scaling = scaling_at(network, i);
         const bo_file_tensor *tensor = bo_tensors_find(file, scaling_names[i]);
-        const size_t turn = i < 2 ? network->facts.dim : network->facts.targets;
+        const size_t turn = i < 2 ? network->info.dim : network->info.targets;
         if (!tensor && !(i % 2 && scaling->count) && !must_scale(network, i)) continue;
         BO_TRY(find_floats(context, file, scaling_names[i], 1, (size_t[]){scaling->count}, used, &tensor));
         if (!tensor->shape[0] || !turn || turn % tensor->shape[0] != 0)

@@ -81,8 +81,10 @@ static void record_inputs(bo_recorder *r)
     const bo_examples *data = r->desc->data;
     bo_network_inputs *out = &r->out->network;
     const size_t rows = r->examples * bo_shape_places(shape);
-    const bo_weight_desc drawn = {
-        .name = "input", .rank = 2, .shape = (size_t[]){rows, shape->channels}, .init = {BO_WEIGHT_LAW_NORMAL, 0, 1}};
+    const bo_weight_desc drawn = {.name = "input",
+                                  .rank = 2,
+                                  .shape = (size_t[]){rows, shape->channels},
+                                  .init = {BO_WEIGHT_INIT_KIND_NORMAL, 0, 1}};
     out->drawn = r->desc->drawn;
     out->x = out->drawn ? bo_graph_weight(r->graph, &drawn)
                         : bo_graph_input(r->graph, "input", BO_ELEMENT_FLOAT32, rows, shape->channels);
@@ -229,7 +231,7 @@ bo_status bo_network_graph_record(const bo_model *model, const bo_model_graph_de
     bo_recorder r = {.context = context, .network = network, .desc = desc, .out = out, .graph = out->graph};
     r.examples = network->input != BO_NETWORK_INPUT_GRAPH ? desc->examples : desc->data ? desc->data->rows : 1;
     const size_t max_numbers =
-        bo_max(r.examples * network->facts.dim, desc->examples * bo_max(bo_network_outputs(network), 1));
+        bo_max(r.examples * network->info.dim, desc->examples * bo_max(bo_network_outputs(network), 1));
     out->network.examples = desc->examples;
     out->network.buffer = bo_alloc_raw(context, max_numbers, sizeof(float), "a batch of examples");
     if (!out->network.buffer) r.status = BO_MEMORY;
@@ -251,21 +253,21 @@ void bo_network_inputs_release(bo_network_inputs *inputs)
 
 bo_status bo_network_check(bo_context *context, const bo_network *network, const bo_examples *examples, bool targets)
 {
-    const bo_facts *facts = &network->facts;
+    const bo_facts *info = &network->info;
     const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY;
-    if (examples->dim != facts->dim)
+    if (examples->dim != info->dim)
         return bo_fail(context, BO_INVALID, "the network expects %zu numbers per example, but the data has %zu",
-                       facts->dim, examples->dim);
+                       info->dim, examples->dim);
     if ((network->input == BO_NETWORK_INPUT_GRAPH) != (examples->first != NULL))
         return bo_fail(context, BO_INVALID, "the network expects %s, but the data has %sedges",
                        bo_network_input_name(network->input), examples->first ? "" : "no ");
     if (!targets || network->target != BO_NO_LAYER) return BO_OK;
     if (!examples->y) return bo_fail(context, BO_INVALID, "the loss needs targets, but the data has none");
-    if (classes && (!examples->classes || examples->classes > facts->classes))
-        return bo_fail(context, BO_INVALID, "the network has %zu classes, but the data has %zu", facts->classes,
+    if (classes && (!examples->classes || examples->classes > info->classes))
+        return bo_fail(context, BO_INVALID, "the network has %zu classes, but the data has %zu", info->classes,
                        examples->classes);
-    if (!classes && (examples->classes || examples->targets != facts->targets))
-        return bo_fail(context, BO_INVALID, "the network has %zu targets, but the data has %zu%s", facts->targets,
+    if (!classes && (examples->classes || examples->targets != info->targets))
+        return bo_fail(context, BO_INVALID, "the network has %zu targets, but the data has %zu%s", info->targets,
                        examples->classes ? examples->classes : examples->targets, examples->classes ? " classes" : "");
     return bo_targets_check(context, network, examples);
 }

@@ -74,9 +74,9 @@ static bo_status try_layers(bo_context *context, bo_network *network)
 static bo_status check_output(bo_context *context, const bo_network *network)
 {
     const bo_layer *last = &network->layers[network->output];
-    if (last->shape.rank == 0 && last->shape.channels == network->facts.dim) return BO_OK;
+    if (last->shape.rank == 0 && last->shape.channels == network->info.dim) return BO_OK;
     return bo_fail(context, BO_INVALID, "layers: %s: its output is %s, expected the %zu numbers of the residual stream",
-                   bo_layer_name(last).text, bo_shape_text(&last->shape).text, network->facts.dim);
+                   bo_layer_name(last).text, bo_shape_text(&last->shape).text, network->info.dim);
 }
 
 static void name_layers(bo_network *network, const bo_layers_place *place)
@@ -113,7 +113,7 @@ bo_status bo_network_of_layers(bo_context *context, const char *layers, const bo
     network->multiplier = 1;
     network->within = true;
     network->seed = place->seed;
-    network->facts.targets = place->width;
+    network->info.targets = place->width;
     const bo_status status = build(context, layers, place, network);
     if (status != BO_OK)
         bo_network_destroy(network);

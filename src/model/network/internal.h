@@ -143,7 +143,7 @@ bo_status bo_network_describe(bo_context *context, const char *where, const bo_j
 bo_status bo_network_find_needs(bo_context *context, const char *where, const bo_json *json, bo_description_needs *out);
 /* The parameters of a network beside its description. */
 typedef struct bo_build {
-    bo_facts facts;
+    bo_facts info;
     double multiplier; /* 0: 1 */
     bo_parametrization parametrization;
     uint64_t seed;

@@ -181,7 +181,7 @@ static bo_value record_scale(bo_recorder *r)
                              .rank = 1,
                              .shape = (size_t[]){r->options->kind ? 1 : r->shape.channels},
                              .role = BO_WEIGHT_ROLE_VECTOR,
-                             .init = {.law = BO_WEIGHT_LAW_NORMAL, .a = r->options->scale}};
+                             .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .a = r->options->scale}};
     return bo_graph_one(r->graph, BO_OPERATION_SCALE, NULL, 2,
                         (bo_value[]){r->in[0], bo_graph_weight(r->graph, &weight)});
 }

@@ -60,7 +60,7 @@ static bo_status create_random(bo_context *context, bo_layer *layer, const bo_sh
  * any number of features m. */
 static bo_value record_random(bo_recorder *r)
 {
-    bo_value s = bo_nn_vector(r->graph, r->layer->name, ".scale", 1, (bo_weight_init){.law = BO_WEIGHT_LAW_ONE});
+    bo_value s = bo_nn_vector(r->graph, r->layer->name, ".scale", 1, (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_ONE});
     bo_value scaled = bo_graph_one(r->graph, BO_OPERATION_SCALE, NULL, 2, (bo_value[]){r->in[0], s});
     bo_value z =
         bo_graph_one(r->graph, BO_OPERATION_FEATURES, &(bo_features_attributes){r->layer->features}, 1, &scaled);
@@ -108,7 +108,7 @@ static bo_value record_quadratic(bo_recorder *r)
     bo_weight_desc forms = {.name = name.text,
                             .rank = 2,
                             .shape = (size_t[]){r->shape.channels, in * in},
-                            .init = {.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / (double)in}};
+                            .init = {.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1 / (double)in}};
     return bo_graph_one(r->graph, BO_OPERATION_QUADRATIC, NULL, 2,
                         (bo_value[]){r->in[0], bo_graph_weight(r->graph, &forms)});
 }

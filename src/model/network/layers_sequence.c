@@ -104,7 +104,7 @@ static bo_value record_mix(bo_recorder *r)
         return bo_record_refuse(r, "%zu heads should divide its %zu channels", heads, r->shapes[0].channels);
     const bo_value matrix =
         bo_nn_parameter(r->graph, r->layer->name, ".weight", 3, (size_t[]){heads, tokens, tokens},
-                        (bo_weight_init){.law = BO_WEIGHT_LAW_NORMAL, .b = 1 / sqrt((double)tokens)});
+                        (bo_weight_init){.kind = BO_WEIGHT_INIT_KIND_NORMAL, .b = 1 / sqrt((double)tokens)});
     bo_mix_attributes attributes = {
         .sequences = {.tokens = tokens, .layer = r->layer->place}, .heads = heads, .causal = r->options->causal};
     return bo_graph_one(r->graph, BO_OPERATION_MIX, &attributes, 2, (bo_value[]){r->in[0], matrix});

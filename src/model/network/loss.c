@@ -72,9 +72,9 @@ static bo_status check_layer_loss(bo_context *context, const bo_network *network
 bo_status bo_loss_check(bo_context *context, const bo_network *network)
 {
     const bo_layer *output = &network->layers[network->output];
-    const bo_facts *facts = &network->facts;
+    const bo_facts *info = &network->info;
     const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY;
-    const size_t expected = classes ? facts->classes : facts->targets;
+    const size_t expected = classes ? info->classes : info->targets;
     if (network->target != BO_NO_LAYER) return check_layer_loss(context, network);
     if (network->masked != BO_NO_LAYER)
         return bo_fail(context, BO_INVALID, "the loss's \"masked\" needs a \"target\" that is the input or a layer");
@@ -86,7 +86,7 @@ bo_status bo_loss_check(bo_context *context, const bo_network *network)
         return bo_fail(context, BO_INVALID, "the loss cross-entropy needs at least two classes, found 1");
     if (!expected)
         return bo_fail(context, BO_INVALID, "the loss %s needs targets: the data has %s",
-                       bo_network_loss_name(network->loss), facts->classes ? "classes" : "none");
+                       bo_network_loss_name(network->loss), info->classes ? "classes" : "none");
     if (output->shape.rank != 0)
         return bo_fail(context, BO_INVALID,
                        "%s: the output should be one row per example, found %s: use flatten or global pooling",
@@ -101,7 +101,7 @@ bo_status bo_loss_check(bo_context *context, const bo_network *network)
 
 static bo_value cross_entropy(bo_recorder *r, bo_value logits)
 {
-    const size_t classes = r->network->facts.classes;
+    const size_t classes = r->network->info.classes;
     float *one = bo_alloc(r->context, classes * classes, sizeof *one, "an identity");
     for (size_t i = 0; one && i < classes; i++) one[i * classes + i] = 1;
     const bo_value identity = bo_record_constant(r, "identity", BO_ELEMENT_FLOAT32, classes, classes, one);
@@ -144,7 +144,7 @@ void bo_loss_record(bo_recorder *r, const bo_value *values)
     if (target == BO_NO_LAYER) {
         const bool classes = network->loss == BO_NETWORK_CROSS_ENTROPY;
         expected = out->targets = bo_graph_input(r->graph, "targets", classes ? BO_ELEMENT_INT32 : BO_ELEMENT_FLOAT32,
-                                                 r->desc->examples, classes ? 1 : network->facts.targets);
+                                                 r->desc->examples, classes ? 1 : network->info.targets);
     } else {
         expected = bo_record_chosen(r, target == BO_INPUT_LAYER ? out->network.x : values[target]);
         output = shaped(r, output, target_shape(network)->channels);

@@ -57,7 +57,7 @@ static bo_status base_weights(bo_context *context, const char *where, const bo_j
                               bo_weights **out)
 {
     bo_network *base;
-    BO_TRY(bo_network_build(context, where, json, &(bo_build){.facts = network->facts, .seed = network->seed}, &base));
+    BO_TRY(bo_network_build(context, where, json, &(bo_build){.info = network->info, .seed = network->seed}, &base));
     *out = base->weights;
     base->weights = NULL;
     bo_network_destroy(base);
@@ -124,17 +124,17 @@ static bo_status fill_report(bo_context *context, bo_network *network)
                                             .weights = bo_layer_weights(network, layer)};
     }
     network->report =
-        (bo_network_facts){.input = network->input,
-                           .dim = network->facts.dim,
-                           .outputs = bo_network_outputs(network),
-                           .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->facts.classes : 0,
-                           .reconstructs = network->target != BO_NO_LAYER,
-                           .loss = bo_network_loss_name(network->loss),
-                           .parameters = bo_weights_describe(network->weights)->trained,
-                           .width_multiplier = network->multiplier,
-                           .parametrization = network->parametrization,
-                           .layers = network->count,
-                           .layer = network->infos};
+        (bo_network_info){.input = network->input,
+                          .dim = network->info.dim,
+                          .outputs = bo_network_outputs(network),
+                          .classes = network->loss == BO_NETWORK_CROSS_ENTROPY ? network->info.classes : 0,
+                          .reconstructs = network->target != BO_NO_LAYER,
+                          .loss = bo_network_loss_name(network->loss),
+                          .parameters = bo_weights_describe(network->weights)->trained,
+                          .width_multiplier = network->multiplier,
+                          .parametrization = network->parametrization,
+                          .layers = network->count,
+                          .layer = network->infos};
     return BO_OK;
 }
 
@@ -155,7 +155,7 @@ bo_status bo_network_build(bo_context *context, const char *where, const bo_json
         return bo_fail(context, BO_INVALID, "unknown parametrization %d", (int)build->parametrization);
     bo_network *network = bo_alloc(context, 1, sizeof *network, "a network");
     if (!network) return BO_MEMORY;
-    network->facts = build->facts;
+    network->info = build->info;
     network->multiplier = multiplier;
     network->parametrization = build->parametrization;
     network->seed = build->seed;
@@ -194,8 +194,8 @@ bo_status bo_network_prepare(bo_context *context, const bo_description *desc, bo
     bo_build build = {
         .multiplier = desc->width_multiplier, .parametrization = desc->parametrization, .seed = desc->seed};
     if (desc->examples)
-        build.facts = (bo_facts){desc->examples->dim, desc->examples->classes ? 0 : desc->examples->targets,
-                                 desc->examples->classes};
+        build.info = (bo_facts){desc->examples->dim, desc->examples->classes ? 0 : desc->examples->targets,
+                                desc->examples->classes};
     bo_status status = bo_network_build(context, where, json, &build, out);
     bo_json_delete(json);
     if (status == BO_OK) status = fill_in(context, desc, *out);
@@ -240,7 +240,7 @@ double bo_network_layer_numbers(const bo_network *network)
 /* FNV-1a over everything that a checkpoint must agree with. */
 uint64_t bo_network_fingerprint(const bo_network *network)
 {
-    uint64_t hash = bo_rng_stream(network->text, network->facts.dim ^ network->facts.classes << 20);
+    uint64_t hash = bo_rng_stream(network->text, network->info.dim ^ network->info.classes << 20);
     hash ^= (uint64_t)network->parametrization;
     for (size_t i = 0; i < bo_weights_count(network->weights); i++) {
         const bo_weight *weight = bo_weights_at(network->weights, i);

@@ -64,14 +64,14 @@ struct bo_network {
     /* BO_NO_LAYER: targets of the examples; BO_INPUT_LAYER: the clean input; else a layer without weights before it */
     int target;
     int masked; /* noise layer: only the values it masks count in training; BO_NO_LAYER: all values count */
-    bo_facts facts;
+    bo_facts info;
     double multiplier;
     bo_parametrization parametrization;
     uint64_t seed;
     bo_network_scaling inputs, outputs; /* of inputs and of targets */
     bo_schema *schema;                  /* NULL: not from a file */
     bo_weights *weights;
-    bo_network_facts report; /* facts, and infos of the layers in their order, with their texts */
+    bo_network_info report; /* info, and infos of the layers in their order, with their texts */
     bo_layer_info *infos;
     struct bo_shape_label *shapes; /* internal.h */
 };

@@ -33,7 +33,7 @@ static void close_reading(reading *r)
 /* Returns the number of rows per block: a few megabytes of the widest layer. A graph is always read as a whole. */
 static size_t block_rows(const reading *r)
 {
-    size_t widest = r->network->facts.dim;
+    size_t widest = r->network->info.dim;
     for (size_t i = 0; i < r->network->count; i++) {
         const size_t numbers = bo_shape_numbers(&r->network->layers[i].shape);
         if (numbers > widest) widest = numbers;

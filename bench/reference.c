@@ -1,7 +1,7 @@
-/* The yardsticks of bench/yardstick.h. */
+/* The references of bench/reference.h. */
 #include <stdlib.h>
 #include <string.h>
-#include "yardstick.h"
+#include "reference.h"
 #include "openblas.h"
 #include "../cli/shared/rates.h"
 #ifdef BOCHNER_HAVE_XSMM
@@ -15,7 +15,7 @@
 
 /* openblas: NULL if it is not installed. */
 static bo_status time_gemm(bo_context *context, size_t n, int repeats, const float *a, const float *b, float *c,
-                           const bo_openblas *openblas, bo_yardstick *out)
+                           const bo_openblas *openblas, bo_reference_rate *out)
 {
     double openblas_rates[BO_RATE_REPEATS] = {0}, rates[BO_RATE_REPEATS],
            operations = 2e-9 * (double)n * (double)n * (double)n;
@@ -38,12 +38,12 @@ static bo_status time_gemm(bo_context *context, size_t n, int repeats, const flo
 }
 
 static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const bo_openblas *openblas,
-                              bo_yardstick *out)
+                              bo_reference_rate *out)
 {
     BO_TRY(bo_rate_check_repeats(context, &repeats));
     if (n == 0) n = 2048;
-    if (n > 32768) return bo_fail(context, BO_INVALID, "yardstick: size %zu, expected at most 32768", n);
-    float *buffer = bo_alloc(context, 3 * n * n, sizeof *buffer, "the yardstick's matrices");
+    if (n > 32768) return bo_fail(context, BO_INVALID, "reference: size %zu, expected at most 32768", n);
+    float *buffer = bo_alloc(context, 3 * n * n, sizeof *buffer, "the reference matrices");
     if (!buffer) return BO_MEMORY;
     bo_rate_fill(2 * n * n, buffer);
     bo_status status = time_gemm(context, n, repeats, buffer, buffer + n * n, buffer + 2 * n * n, openblas, out);
@@ -54,9 +54,9 @@ static bo_status measure_gemm(bo_context *context, size_t n, int repeats, const 
     return status;
 }
 
-bo_status bo_yardstick_gemm(bo_context *context, size_t n, int repeats, bo_yardstick *out)
+bo_status bo_reference_gemm(bo_context *context, size_t n, int repeats, bo_reference_rate *out)
 {
-    *out = (bo_yardstick){0};
+    *out = (bo_reference_rate){0};
     const bo_openblas *openblas = bo_openblas_load(&out->library);
     BO_TRY(measure_gemm(context, n, repeats, openblas, out));
     if (openblas) {
@@ -86,7 +86,7 @@ static void triad_task(void *arg, size_t index, int worker)
     for (size_t i = begin; i < end; i++) a[i] = b[i] + 0.5f * c[i];
 }
 
-bo_status bo_yardstick_triad(bo_context *context, size_t bytes, int repeats, double *gigabytes_per_second)
+bo_status bo_reference_triad(bo_context *context, size_t bytes, int repeats, double *gigabytes_per_second)
 {
     *gigabytes_per_second = 0.0;
     BO_TRY(bo_rate_check_repeats(context, &repeats));
@@ -140,7 +140,7 @@ static void small_task(void *arg, size_t index, int worker)
 #endif
 }
 
-bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflops, const char **implementation)
+bo_status bo_reference_small_gemm(bo_context *context, int repeats, double *gflops, const char **implementation)
 {
     *gflops = 0.0;
     *implementation = "Bochner's micro-kernel";
@@ -152,7 +152,7 @@ bo_status bo_yardstick_small_gemm(bo_context *context, int repeats, double *gflo
     job.product = libxsmm_smmdispatch(SMALL_M, SMALL_N, SMALL_K, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
     if (!job.product) return bo_fail(context, BO_UNSUPPORTED, "LIBXSMM has no kernel for this CPU");
 #endif
-    job.buffer = bo_alloc(context, tasks * SMALL_BUFFER, sizeof(float), "the yardstick's small matrices");
+    job.buffer = bo_alloc(context, tasks * SMALL_BUFFER, sizeof(float), "the small reference matrices");
     if (!job.buffer) return BO_MEMORY;
     double rates[BO_RATE_REPEATS], operations = 2e-9 * SMALL_M * SMALL_N * SMALL_K * SMALL_CALLS * (double)tasks;
     for (int r = -1; r < repeats; r++) {
