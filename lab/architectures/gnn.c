@@ -306,14 +306,14 @@ static bo_status ring(lab_run *run, const lab_layers *l, bool two, double *out)
     return BO_OK;
 }
 
-typedef struct contest {
+typedef struct comparison {
     const char *name;
     size_t counts[2];
     float numbers[2][4];
     bool separated[4]; /* by sum, mean, maximum, sum of tanh */
-} contest;
+} comparison;
 
-static bo_status compare_pair(lab_run *run, const contest *c, double *wrong)
+static bo_status compare_pair(lab_run *run, const comparison *c, double *wrong)
 {
     static const char *const names[4] = {"sum", "mean", "maximum", "sum of tanh"};
     static const bo_aggregate_kind kinds[4] = {BO_AGGREGATE_SUM, BO_AGGREGATE_MEAN, BO_AGGREGATE_MAX, BO_AGGREGATE_SUM};
@@ -332,7 +332,7 @@ static bo_status compare_pair(lab_run *run, const contest *c, double *wrong)
 
 static bo_status measure_blind(lab_run *run)
 {
-    static const contest contests[] = {
+    static const comparison contests[] = {
         {"{1, 2} and {1, 1, 2, 2}", {2, 4}, {{1, 2}, {1, 1, 2, 2}}, {true, false, false, true}},
         {"{1, 2} and {1, 2, 2}", {2, 3}, {{1, 2}, {1, 2, 2}}, {true, true, false, true}},
         {"{1, 3} and {2, 2}", {2, 2}, {{1, 3}, {2, 2}}, {false, false, true, true}},

@@ -231,11 +231,11 @@ static const size_t counts[COUNTS] = {5, 20, 80, 320, 640, 1280, 2560};
 
 /* For each number of steps and start: the smallest error over the rates, its rate, and the error at the worst-case
  * rate. */
-typedef struct contest {
+typedef struct comparison {
     double best[COUNTS][STARTS], rate[COUNTS][STARTS], default_error[COUNTS][STARTS];
-} contest;
+} comparison;
 
-static bo_status run_rate(lab_run *run, errors *e, double rate, bool is_default, size_t max_count, contest *c)
+static bo_status run_rate(lab_run *run, errors *e, double rate, bool is_default, size_t max_count, comparison *c)
 {
     const size_t dim = e->problem.dim;
     size_t next = 0;
@@ -265,7 +265,7 @@ static double rate_at(size_t i, double default_rate, double limit)
     return default_rate + (limit - default_rate) * pow(0.5, (double)(i - BELOW));
 }
 
-static bo_status run_contest(lab_run *run, errors *e, double default_rate, size_t max_count, contest *c)
+static bo_status run_comparison(lab_run *run, errors *e, double default_rate, size_t max_count, comparison *c)
 {
     const double limit = 1 / (e->problem.scales[0] * e->problem.scales[0]);
     for (size_t i = 0; i < COUNTS; i++)
@@ -278,14 +278,14 @@ static bo_status run_contest(lab_run *run, errors *e, double default_rate, size_
     return BO_OK;
 }
 
-static double share_better(const contest *c, size_t count, size_t starts)
+static double share_better(const comparison *c, size_t count, size_t starts)
 {
     size_t better = 0;
     for (size_t s = 0; s < starts; s++) better += c->best[count][s] < 0.9 * c->default_error[count][s];
     return (double)better / (double)starts;
 }
 
-static void report_contest(lab_run *run, const contest *c, double default_rate, size_t max_count, size_t starts)
+static void report_comparison(lab_run *run, const comparison *c, double default_rate, size_t max_count, size_t starts)
 {
     double x[COUNTS], gains[COUNTS], ratio[STARTS];
     for (size_t i = 0; i < max_count; i++) {
@@ -305,13 +305,13 @@ static bo_status measure_starts(lab_run *run)
 {
     errors e;
     const size_t starts = lab_size(run, STARTS, 60), max_count = lab_size(run, COUNTS, COUNTS - 2);
-    contest *c = bo_alloc(lab_context(run), 1, sizeof *c, "a contest of rates");
+    comparison *c = bo_alloc(lab_context(run), 1, sizeof *c, "a comparison of rates");
     bo_status status = c ? open_errors(run, 16, 100, starts, &e) : BO_MEMORY;
     if (status == BO_OK) {
         const double first = e.problem.scales[0], last = e.problem.scales[15];
         const double default_rate = 1 / (first * first + last * last);
-        status = run_contest(run, &e, default_rate, max_count, c);
-        if (status == BO_OK) report_contest(run, c, default_rate, max_count, starts);
+        status = run_comparison(run, &e, default_rate, max_count, c);
+        if (status == BO_OK) report_comparison(run, c, default_rate, max_count, starts);
         close_errors(&e);
     }
     bo_free(c);
