@@ -37,7 +37,7 @@ FASHION     ?= /usr/share/datasets/fashion-mnist
 
 .DEFAULT_GOAL := all
 .PHONY: all check test test-long test-tiny test-arm64 test-cuda cuda-bundle test-peers docs api times verdicts python wheel run results lab fashion install uninstall dist distcheck \
-        cover sanitize tsan fuzz soak bench bench-peers bench-python speed analyze format clean help
+        cover sanitize tsan races fuzz soak bench bench-peers bench-python speed analyze format clean help
 MAKEFLAGS += --no-print-directory
 
 python api verdicts bench bench-peers speed: PRODUCT = program
@@ -184,6 +184,12 @@ tsan: ## run the tests under ThreadSanitizer (build-tsan)
 	@$(call compile,build-tsan)
 	@cd build-tsan && $(CTEST) -LE '^long$$|^house$$'
 
+races: ## run the kernels of GPUs in an emulator that finds races in shared memory (build-races)
+	@scripts/setup test
+	@$(call configure,build-races,-DBOCHNER_RACES=ON -DBOCHNER_CUDA=OFF -DBOCHNER_MPI=OFF)
+	@$(call compile,build-races)
+	@cd build-races && $(CTEST) -L '^cuda$$|^emulator$$' -LE '^long$$'
+
 fuzz: COMPILER = -DCMAKE_C_COMPILER=clang
 fuzz: ## fuzz every parser with libFuzzer (build-fuzz); SECONDS=60 for each, or RUNS=1000000; ONLY=REGEX
 	@scripts/setup test check
@@ -230,7 +236,7 @@ format: ## clang-format every C, C++ and CUDA file in place; the pinned version 
 	@scripts/format $(BUILD)
 
 clean: ## remove the build directories
-	rm -rf build build-sanitize build-sanitize-clang build-tsan build-tiny build-cover build-arm64 build-cuda
+	rm -rf build build-sanitize build-sanitize-clang build-tsan build-races build-tiny build-cover build-arm64 build-cuda
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

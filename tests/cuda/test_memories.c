@@ -51,6 +51,14 @@ static const trial trials[] = {
      .features = 128,
      .sequences = 3,
      .lengths = {250, 1, 64},
+     .gate = BO_GATE_CONVEX},
+    {.name = "hybrid on tensor cores, a short window, convex gates",
+     .preset = "hybrid",
+     .heads = 4,
+     .key_heads = 2,
+     .features = 128,
+     .sequences = 3,
+     .lengths = {250, 1, 64},
      .gate = BO_GATE_CONVEX,
      .window = 3},
     {.name = "hybrid on tensor cores, with a matrix",
@@ -71,7 +79,7 @@ static void results_match_the_cpu(void **state)
     for (size_t i = 0; i < TRIALS; i++) trial_compare(&trials[i]);
 }
 
-static const size_t alone[] = {0, 3, 5, 6, 7, 8};
+static const size_t alone[] = {0, 3, 5, 6, 7, 8, 9};
 enum { ALONE = sizeof alone / sizeof *alone };
 
 static void later_tokens_change_nothing(void **state)

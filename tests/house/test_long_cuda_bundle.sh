@@ -53,6 +53,32 @@ run 1 "$emulator" -R '^cuda\.serve$' --timeout 0.5
 grep -q '^failed .* cuda.serve: killed after 0.5 s$' "$work/out" || fail "a test that does not end"
 run 2 BOCHNER_CUDA="$work/absent.so" -R '^cuda\.serve$'
 grep -q 'no GPU: .*absent.so does not exist' "$work/out" || fail "a plugin that does not exist"
+
+# compute-sanitizer, here a script: a clean program, one with errors, one that is left out, and one that was checked before.
+mkdir bin
+cat >bin/compute-sanitizer <<'END'
+#!/bin/sh
+tool=$2
+while [ "${1#-}" != "$1" ]; do shift 2; done
+"$@" || exit
+case $tool$1 in
+racecheck*/test_cuda_devices)
+    echo '========= Error: Race reported between Write access at void bo::a<float>(int)+0x40 and Read access at other(int)+0x60 [4 hazards]'
+    echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)' ;;
+racecheck*) echo '========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)' ;;
+*) echo '========= ERROR SUMMARY: 0 errors' ;;
+esac
+END
+chmod +x bin/compute-sanitizer
+PATH=$PWD/bin:$PATH
+run 1 "$emulator" -R '^cuda\.(devices|recording|serve)$' --sanitize memcheck,racecheck --skip 'recording memcheck' --results "$work/table"
+grep -qxF '| cuda.devices | clean | 1: bo::a, other |' "$work/out" || fail "errors of a tool"
+grep -qxF '| cuda.recording | left out | clean |' "$work/out" || fail "a test that is left out"
+grep -q 'cuda.serve' "$work/out" && fail "a script under a tool"
+run 1 "$emulator" -R '^cuda\.devices$' --sanitize memcheck,racecheck --results "$work/table"
+grep -q ' s  cuda' "$work/out" && fail "results that are repeated"
+run 2 "$emulator" -R '^cuda\.devices$' --sanitize memory
+
 run 2 "$emulator" -R nothing
 grep -q "no test matches 'nothing'" "$work/out" || fail "no test"
 exit 0

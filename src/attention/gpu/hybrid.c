@@ -101,6 +101,7 @@ static parts forward_parts(const bo_attention *attention, const bo_gpu_attention
     p.hybrid.numerators = p.past.attention.numerators = bo_carve_floats(scratch, rows * (size_t)call->value_dim);
     p.hybrid.tops = p.past.attention.tops = bo_carve_floats(scratch, rows);
     p.hybrid.norms = p.past.attention.norms;
+    if (!call->keeps || !call->mix) p.hybrid.shares = NULL;
     return p;
 }
 

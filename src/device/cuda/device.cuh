@@ -208,7 +208,7 @@ __device__ inline void ldmatrix_transposed(uint32_t (&r)[4], const void *row)
 __device__ inline void copy_async(void *shared, const void *global, bool present = true)
 {
 #ifdef BO_GPU_EMULATED
-    emulate_copy(shared, global, present);
+    emulate_copy(shared, global, 16, present);
 #else
     uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
     int bytes = present ? 16 : 0;
@@ -220,7 +220,7 @@ __device__ inline void copy_async(void *shared, const void *global, bool present
 __device__ inline void copy_async_float(float *shared, const float *global, bool present = true)
 {
 #ifdef BO_GPU_EMULATED
-    *shared = present ? *global : 0.0f;
+    emulate_copy(shared, global, 4, present);
 #else
     uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
     int bytes = present ? 4 : 0;
@@ -230,7 +230,9 @@ __device__ inline void copy_async_float(float *shared, const float *global, bool
 
 __device__ inline void copy_commit()
 {
-#ifndef BO_GPU_EMULATED
+#ifdef BO_GPU_EMULATED
+    emulate_copy_commit();
+#else
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -248,7 +250,9 @@ __device__ inline void prefetch(const void *global)
 /* Waits until at most N of the committed groups of this thread are pending. */
 template <int N> __device__ inline void copy_wait()
 {
-#ifndef BO_GPU_EMULATED
+#ifdef BO_GPU_EMULATED
+    emulate_copy_wait(N);
+#else
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 #endif
 }

@@ -29,7 +29,7 @@ template <typename Z> struct forward_layout {
         KEYS = SUMS + Z::D * Z::V_STRIDE * 2,
         QUERIES = KEYS + CHUNK * Z::W_STRIDE * 2,
         FLOATS = QUERIES + CHUNK * Z::W_STRIDE * 2,
-        BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + 4 * CHUNK) * 4
+        BYTES = FLOATS + (Z::U_TILES * 8 + Z::X_STEPS * 16 + (1 + 3 * FAST_WARPS) * CHUNK) * 4
     };
 };
 
@@ -43,8 +43,8 @@ template <typename Z> __device__ inline forward_smem<Z> forward_smem_in(unsigned
     m.v = reinterpret_cast<bf16 *>(shared + L::VALUES), m.vw = reinterpret_cast<bf16 *>(shared + L::WEIGHED);
     m.s = reinterpret_cast<bf16 *>(shared + L::SUMS);
     m.k = reinterpret_cast<bf16 *>(shared + L::KEYS), m.q = reinterpret_cast<bf16 *>(shared + L::QUERIES);
-    float *e = floats + Z::U_TILES * 8 + Z::X_STEPS * 16;
-    m.e = {e, e + CHUNK, e + 2 * CHUNK, e + 3 * CHUNK};
+    float *scale = floats + Z::U_TILES * 8 + Z::X_STEPS * 16, *e = scale + (1 + 3 * warp_id()) * CHUNK;
+    m.e = {e, e + CHUNK, scale, e + 2 * CHUNK};
     return m;
 }
 

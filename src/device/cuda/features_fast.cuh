@@ -349,7 +349,8 @@ template <int STEPS> __device__ inline void store_a(const uint32_t (&a)[STEPS][4
 /* ---- exponents --------------------------------------------------------------------------------------------------- */
 
 /* Exponents of the 64 tokens of a chunk relative to its start: key j has the weight exp(c[j] + shift[i]) at row i, the
- * sums before the chunk have exp(begin + shift[i]). In the notation of linear.h, shift = b - r. */
+ * sums before the chunk have exp(begin + shift[i]). In the notation of linear.h, shift = b - r. Every warp has a copy
+ * of all but `scale`, so that it reads them without a barrier of the block. */
 struct chunk_exponents {
     float *c, *shift, *scale; /* scale: log scales of the keys (an input), including the log weights of HYBRID */
     float *r;                 /* log scales of the sums at each row; NULL: not needed */

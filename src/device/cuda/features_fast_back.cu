@@ -32,7 +32,7 @@ template <typename Z> struct back_layout {
         WEIGHED = GRADIENTS + CHUNK * Z::V_STRIDE * 2,
         SUMS = WEIGHED + CHUNK * Z::V_STRIDE * 2,
         FLOATS = SUMS + Z::D * Z::V_STRIDE * 2,
-        COUNT = Z::U_TILES * 8 + Z::X_STEPS * 16 + 4 * CHUNK + Z::D + FAST_THREADS * Z::X_STEPS * 4,
+        COUNT = Z::U_TILES * 8 + Z::X_STEPS * 16 + (2 + 2 * FAST_WARPS) * CHUNK + Z::D + FAST_THREADS * Z::X_STEPS * 4,
         BYTES = FLOATS + COUNT * 4
     };
 };
@@ -48,7 +48,8 @@ template <typename Z> __device__ inline backward_smem<Z> backward_smem_in(unsign
     m.weighed = reinterpret_cast<bf16 *>(shared + L::WEIGHED), m.s = reinterpret_cast<bf16 *>(shared + L::SUMS);
     m.map.offset = at, at += Z::U_TILES * 8;
     m.map.square = at, at += Z::X_STEPS * 16;
-    m.e = {at, at + CHUNK, at + 2 * CHUNK, nullptr}, m.last = at + 3 * CHUNK, at += 4 * CHUNK;
+    float *e = at + (2 + 2 * warp_id()) * CHUNK;
+    m.e = {e, e + CHUNK, at, nullptr}, m.last = at + CHUNK, at += (2 + 2 * FAST_WARPS) * CHUNK;
     m.z = at, at += Z::D;
     m.sigma = at;
     return m;

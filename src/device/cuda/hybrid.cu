@@ -1,7 +1,7 @@
 /* Softmax attention in a window and linear attention for older keys, with one denominator (src/attention/hybrid.c): the
  * kernels between the two parts, which other kernels compute. All kernels are memory-bound: one warp per row and head.
  * For n rows of heads with d columns and t bytes per element: hybrid_leave reads and writes 2 n d t, hybrid_merge (3 t
- * + 4) n d, hybrid_split 4 n d t, hybrid_return 5 n d t bytes. */
+ * + 4) n d (4 t + 4 if backward follows), hybrid_split 4 n d t, hybrid_return 5 n d t bytes. */
 #include "exact.cuh"
 #include "launches.cuh"
 
@@ -115,6 +115,9 @@ __device__ inline float relative(float top, float reference)
     return top > -INFINITY ? expf(top - reference) : 0.0f;
 }
 
+/* The gradient of log mix at a row is share dO·(near - out): out is not subtracted from near, which are nearly equal if
+ * the weight 1 - share of the past is small. Instead near - out = factor past_share (denominator near - numerator),
+ * which replaces near. */
 template <typename T> __global__ void merge_kernel(bo_gpu_hybrid a)
 {
     const bo_gpu_attention &call = a.exact.at;
@@ -131,11 +134,15 @@ template <typename T> __global__ void merge_kernel(bo_gpu_hybrid a)
     const bool present = clamped > 1.17549435e-38f;
     const float factor = present ? 1 / clamped : 0.0f;
     const float *from = a.numerators + place * (size_t)values;
-    const T *window = static_cast<const T *>(a.near) + place * (size_t)values;
+    const float past_factor = factor * past_share;
+    const bool subtracts = a.shares && sum > a.clamp; /* a clamped denominator is a constant */
+    T *window = static_cast<T *>(a.near) + place * (size_t)values;
     T *out = numbers_at(static_cast<T *>(call.out), call.strides.out, at.sequence, (size_t)row, head);
     for (int i = lane; i < values; i += WARP) {
-        const float past = past_share > 0 ? past_share * from[i] : 0.0f;
-        out[i] = from_float<T>(factor * fmaf(window_share, to_float(window[i]), past));
+        const float past = past_share > 0 ? past_share * from[i] : 0.0f, near_one = to_float(window[i]);
+        out[i] = from_float<T>(factor * fmaf(window_share, near_one, past));
+        if (subtracts)
+            window[i] = from_float<T>(past_share > 0 ? past_factor * fmaf(denominator, near_one, -from[i]) : 0.0f);
     }
     __syncwarp();
     if (lane) return;
@@ -166,7 +173,7 @@ template <typename T> __global__ void split_kernel(bo_gpu_hybrid a)
         for (int i = lane; i < values; i += WARP) {
             const float o = clamped ? 0.0f : to_float(out[i]);
             to[i] = from_float<T>(o);
-            if (a.shares) inner = fmaf(to_float(dout[i]), to_float(near[i]) - o, inner);
+            if (a.shares) inner = fmaf(to_float(dout[i]), to_float(near[i]), inner);
         }
         if (a.shares) sum = fmaf(a.shares[place], inner, sum);
     }

@@ -16,10 +16,12 @@ typedef struct bo_gpu_hybrid {
     /* The key that leaves the window at each row, its value, and its log weight (bo_gpu_linear_attention.entries). */
     void *k, *v; /* T */
     float *entries;
-    void *near;                     /* outputs of the window only: rows of queries x heads x value_dim; T */
+    /* Outputs of the window only, O_w: rows of queries x heads x value_dim; T. hybrid_merge replaces them by O_w - O,
+     * or keeps O_w if the denominator was clamped, unless shares is NULL. */
+    void *near;
     const float *numerators, *tops; /* of the past */
     float *norms;                   /* of the past: its denominators; hybrid_merge: its denominators for backward */
-    float *shares; /* rows of queries x heads: the weight of `near` in the output; NULL: mix has no gradient */
+    float *shares; /* rows of queries x heads: the weight of O_w in the output; NULL: mix has no gradient */
     /* backward */
     void *out;                /* outputs, or 0 where the denominator was clamped: T */
     const void *dq, *dk, *dv; /* gradients by the past of q, and of k and v above: T; NULL: not needed */

@@ -1,7 +1,9 @@
 /* An emulator of the CUDA subset used by kernels (src/device/cuda/device.cuh), to test the same kernels without a GPU.
  * A block runs on one host thread, with one fiber per thread of the block. Barriers and warp functions switch fibers. A
  * barrier that not all threads reach is an error, which ends the process. Dynamic shared memory is initialized with
- * NaNs. Not emulated: races between threads, speed. */
+ * NaNs. Blocks, warps and the lanes of a warp run in random order, which BOCHNER_EMULATOR_SEED repeats; a test that
+ * fails prints it. Asynchronous copies write when their thread waits for them. races.h finds races. Not emulated:
+ * speed. */
 #ifndef BO_GPU_EMULATOR_H
 #define BO_GPU_EMULATOR_H
 
@@ -26,7 +28,7 @@
 
 struct dim3 {
     unsigned x, y, z;
-    dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c)
+    constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c)
     {
     }
 };
@@ -121,18 +123,14 @@ void emulate_block_barrier();
 /* Every lane of the warp passes `bytes` bytes (at most 64) and can read the bytes of all lanes at result + lane * 64
  * until its next call. */
 const unsigned char *emulate_exchange(const void *value, size_t bytes);
-void emulate_grid(dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
+void emulate_warp_barrier();
+void emulate_grid(dim3 grid, dim3 block, size_t shared, const void *kernel, const std::function<void()> &thread);
 
 void emulate_mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 void emulate_ldmatrix(uint32_t (&r)[4], const void *row, bool transposed);
-inline void emulate_copy(void *shared, const void *global, bool present)
-{
-    if (((uintptr_t)shared | (uintptr_t)global) % 16) abort(); /* a misaligned address, as with a GPU */
-    if (present)
-        memcpy(shared, global, 16);
-    else
-        memset(shared, 0, 16);
-}
+void emulate_copy(void *shared, const void *global, unsigned bytes, bool present);
+void emulate_copy_commit();
+void emulate_copy_wait(unsigned pending);
 
 /* Arguments are copied at launch, as by CUDA. */
 template <typename... P, typename... A>
@@ -141,7 +139,9 @@ inline const char *launch(bo_gpu *cuda, dim3 grid, dim3 block, size_t shared, vo
     if (block.x * block.y * block.z > 1024) return "a launch: more than 1024 threads per block";
     if (shared > 227 * 1024) return "a launch: too much shared memory";
     if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7FFFFFFF) return "a launch: the grid is too large";
-    std::function<void()> run = [=] { emulate_grid(grid, block, shared, [=] { kernel(P(arguments)...); }); };
+    std::function<void()> run = [=] {
+        emulate_grid(grid, block, shared, (const void *)kernel, [=] { kernel(P(arguments)...); });
+    };
     cuda->foreign += cuda->stream != nullptr;
     if (cuda->recording) {
         cuda->recorded->push_back(run);
@@ -162,8 +162,7 @@ inline void __syncthreads()
 }
 inline void __syncwarp(unsigned = 0xFFFFFFFFu)
 {
-    char nothing = 0;
-    bo::emulate_exchange(&nothing, 1);
+    bo::emulate_warp_barrier();
 }
 inline void __threadfence()
 {
