@@ -1,6 +1,5 @@
 /* The engine of the kinds with a matrix memory, GLA and DELTA, by chunks of tokens: device/cuda/gla.cu, delta.cu,
  * memory.cu. */
-#include <stdlib.h>
 #include "engine.h"
 
 /* as in gla.cu; the largest dim, limited by the kernels' shared memory, and that of the kernels for tensor cores */
@@ -23,7 +22,7 @@ static bool is_step(const bo_gpu_attention *call)
 /* True if the kernels for tensor cores compute the call. */
 static bool is_fast(const bo_gpu_attention *call, bool backward)
 {
-    return !getenv("BO_SLOW") && call->type == BO_ELEMENT_BFLOAT16 && call->dim <= FAST_DIM && !call->reads_first &&
+    return call->type == BO_ELEMENT_BFLOAT16 && call->dim <= FAST_DIM && !call->reads_first &&
            bo_gpu_has(call, BO_GPU_ARRAY_K) && (!backward || call->heads == call->key_heads);
 }
 

@@ -1,5 +1,5 @@
-/* The delta rule in bfloat16 on tensor cores. src/attention/delta.h and delta.cu have the formulas and names. In a chunk
- * of 64 tokens, with P strictly lower triangular and B = diag(β),
+/* The delta rule in bfloat16 on tensor cores. src/attention/delta.h and delta.cu have the formulas and names. In a
+ * chunk of 64 tokens, with P strictly lower triangular and B = diag(β),
  *
  *     (I + P B)^-1 = I - N B      N strictly lower triangular: N = P - P B N
  *     X = V - N B V    W = exp(b) K - N B exp(b) K     x = X - W S     u = β x
@@ -7,13 +7,14 @@
  *     du = R - Nᵀ B R                                  R = exp(b_T - b) K G + Aᵀ do
  *     G before the chunk = (exp(b_T) - Wᵀ K~) G + Qᵀ do - Wᵀ B Aᵀ do        Q = s exp(b) q
  *
- * so every chunk is a matrix (transitions: -K~ᵀ W; decays: exp(b_T)) and a sum (parts) that are computed in parallel, and
- * only S' and G are sequential: one product per chunk, in registers of a warp with 16 columns of values (serial). N is
- * computed by blocks of 16 x 16: the diagonal blocks row by row, the others by products of factors that are split into
- * two bfloat16 each.
+ * so every chunk is a matrix (its diagonal: decays, float; the rest: transitions, bfloat16) and a sum (parts) that are
+ * computed in parallel, and only S' and G are sequential: one product per chunk, in registers of a warp with 16 columns
+ * of values (serial). N is computed by blocks of 16 x 16: the diagonal blocks row by row, the others by products of
+ * factors that are split into two bfloat16 each.
  *
  * For n tokens and heads of dim = value_dim = d, elements of t = 2 bytes: forward reads q, k, v, writes out, and writes
- * and reads x, w (2 d), the matrix and S (2 d²/64 each) and the sum (4 d² / 64): about 12 n d t + 16 n d² / 64 bytes. */
+ * and reads x, w (2 d), the matrix and S (2 d²/64 each) and the sum (4 d² / 64): about 12 n d t + 16 n d² / 64 bytes.
+ */
 #include "delta.cuh"
 #include "launches.cuh"
 #include "memory_fast.cuh"
@@ -95,8 +96,7 @@ __device__ inline void find_scores(const weights_type &weights, float scale, con
         float d[4][4];
         clear(d);
         accumulate(d, row, column, 0, D, plain(q, D + 8), transposed(k, D + 8));
-        each(d, row, column,
-             [&](int i, int j, float &x) { x = j <= i ? scale * x * weights.between(i, j) : 0.0f; });
+        each(d, row, column, [&](int i, int j, float &x) { x = j <= i ? scale * x * weights.between(i, j) : 0.0f; });
         to_tile(d, row, column, to, SQUARE);
     });
 }
@@ -193,7 +193,8 @@ __device__ inline void invert(const float *p, const float *beta, float *n)
                 mma_split(d, diagonal, split_right(p, row, l * SUB + 8 * t, nullptr));
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    y[l][t][e] = p[(row + lane_row() + e / 2 * 8) * SQUARE + l * SUB + 8 * t + lane_column() + e % 2] - d[e];
+                    y[l][t][e] =
+                        p[(row + lane_row() + e / 2 * 8) * SQUARE + l * SUB + 8 * t + lane_column() + e % 2] - d[e];
             }
         }
     }
@@ -228,12 +229,12 @@ __device__ inline void invert(const float *p, const float *beta, float *n)
 
 template <int D> struct prepare_smem {
     weights_type weights;
-    float *factors;   /* β, then β exp(b): CHUNK */
+    float *factors;    /* β, then β exp(b): CHUNK */
     bf16 *k, *learned; /* K and K~: CHUNK x D */
-    float *n, *p;     /* CHUNK x CHUNK */
-    bf16 *high, *low; /* N times factors, in two parts; in the place of p */
-    bf16 *v, *x;      /* CHUNK x SLICE */
-    bf16 *w;          /* CHUNK x D */
+    float *n, *p;      /* CHUNK x CHUNK */
+    bf16 *high, *low;  /* N times factors, in two parts; in the place of p */
+    bf16 *v, *x;       /* CHUNK x SLICE */
+    bf16 *w;           /* CHUNK x D */
     __host__ __device__ explicit prepare_smem(smem_carver *carver)
     {
         weights = delta::carve_weights<CHUNK>(carver);
@@ -261,7 +262,8 @@ template <int D> __device__ inline void split_inverse(const prepare_smem<D> &sme
 }
 
 /* Computes X, W, the matrix and the sum of a chunk; for backward also B N, split. */
-template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) delta_fast_prepare_kernel(bo_gpu_memory a)
+template <int D>
+__global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) delta_fast_prepare_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     enum { STRIDE = D + 8 };
@@ -290,13 +292,11 @@ template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1
         float d[4][4];
         clear(d);
         if (column <= row) accumulate(d, row, column, 0, D, plain(smem.k, STRIDE), transposed(smem.k, STRIDE));
-        each(d, row, column, [&](int i, int j, float x) {
-            smem.p[i * SQUARE + j] = j < i ? x * weights.between(i, j) : 0.0f;
-        });
+        each(d, row, column,
+             [&](int i, int j, float x) { smem.p[i * SQUARE + j] = j < i ? x * weights.between(i, j) : 0.0f; });
     });
     scale_rows<D>(smem.learned, smem.k, [&](int i) { return weights.beta[i] * weights.after(i); });
     if (threadIdx.x < CHUNK) smem.factors[threadIdx.x] = weights.beta[threadIdx.x];
-    if (threadIdx.x < D) decays_at(a, tile, h)[threadIdx.x] = weights.whole();
     __syncthreads();
     invert(smem.p, weights.beta, smem.n);
     split_inverse(smem);
@@ -361,6 +361,11 @@ template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1
         float d[4][4];
         clear(d);
         accumulate(d, row, column, 0, CHUNK, transposed(smem.learned, STRIDE), plain(smem.w, STRIDE));
+        each(d, row, column, [&](int i, int j, float &x) {
+            if (i != j) return;
+            decays_at(a, tile, h)[i] = weights.whole() - x;
+            x = 0.0f;
+        });
         each_pair(d, row, column,
                   [&](int i, int j, float x, float y) { *(uint32_t *)(transition + i * D + j) = pack_bf16(-x, -y); });
     });
@@ -453,8 +458,8 @@ template <int D, int WARPS> struct stage_layout {
     };
 };
 
-/* S before each chunk, or (BACK) its gradient after each. A warp has 16 columns of values in its registers; the matrices
- * of the next chunks are copied to shared memory. */
+/* S before each chunk, or (BACK) its gradient after each. A warp has 16 columns of values in its registers; the
+ * matrices of the next chunks are copied to shared memory. */
 template <int D, bool BACK, int WARPS, int STAGES>
 __global__ void __launch_bounds__(WARPS *WARP) delta_fast_serial_kernel(bo_gpu_memory a)
 {
@@ -471,7 +476,8 @@ __global__ void __launch_bounds__(WARPS *WARP) delta_fast_serial_kernel(bo_gpu_m
         unsigned char *to = shared + i % STAGES * layout::BYTES;
         if (i < chunks) {
             const int tile = tile_of(i);
-            const bf16 *matrix = (const bf16 *)a.transitions + ((size_t)tile * (size_t)call.key_heads + (size_t)h) * (D * D);
+            const bf16 *matrix =
+                (const bf16 *)a.transitions + ((size_t)tile * (size_t)call.key_heads + (size_t)h) * (D * D);
             const float *part = matrix_at((const float *)a.parts, a, tile, h) + (size_t)block * D;
 #pragma unroll 8
             for (int e = (int)threadIdx.x; e < D * D / 8; e += THREADS)
@@ -509,7 +515,8 @@ __global__ void __launch_bounds__(WARPS *WARP) delta_fast_serial_kernel(bo_gpu_m
 #pragma unroll
         for (int n = 0; n < D / 16; n++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) f[n][e] = pack_bf16(s[2 * n + e / 2][e % 2 * 2], s[2 * n + e / 2][e % 2 * 2 + 1]);
+            for (int e = 0; e < 4; e++)
+                f[n][e] = pack_bf16(s[2 * n + e / 2][e % 2 * 2], s[2 * n + e / 2][e % 2 * 2 + 1]);
 #pragma unroll
         for (int t = 0; t < D / 8; t++) {
             const float2 by = *(const float2 *)(decay + 8 * t + lane_column());
@@ -553,7 +560,8 @@ template <int D> struct output_smem {
     }
 };
 
-template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 3 : 2) delta_fast_outputs_kernel(bo_gpu_memory a)
+template <int D>
+__global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 3 : 2) delta_fast_outputs_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     enum { STRIDE = D + 8 };
@@ -598,9 +606,8 @@ template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 3 : 2
             float d[4][4];
             clear(d);
             accumulate(d, row, column, 0, D, plain(smem.w, STRIDE), transposed(smem.s, STRIDE));
-            each(d, row, column, [&](int i, int j, float &x) {
-                x = weights.beta[i] * (to_float(smem.x[i * ACROSS + j]) - x);
-            });
+            each(d, row, column,
+                 [&](int i, int j, float &x) { x = weights.beta[i] * (to_float(smem.x[i * ACROSS + j]) - x); });
             to_tile(d, row, column, smem.x, ACROSS);
         });
         __syncthreads();
@@ -689,7 +696,8 @@ __device__ inline void store_gates(const gradient_smem<D> &smem, int tokens, dou
 }
 
 /* All gradients of a chunk of one head. */
-template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) delta_fast_gradients_kernel(bo_gpu_memory a)
+template <int D>
+__global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) delta_fast_gradients_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     enum { STRIDE = D + 8, PARTS = D / 64, WIDE = gradient_smem<D>::WIDE };
@@ -920,7 +928,8 @@ template <int D> static bo_gpu_error outputs_sized(bo_gpu *cuda, const bo_gpu_me
 {
     smem_carver carver = {};
     (void)output_smem<D>(&carver);
-    return launch(cuda, chunks_of(a, a->call.heads), dim3(TILE_THREADS), carver.bytes, delta_fast_outputs_kernel<D>, *a);
+    return launch(cuda, chunks_of(a, a->call.heads), dim3(TILE_THREADS), carver.bytes, delta_fast_outputs_kernel<D>,
+                  *a);
 }
 
 template <int D> static bo_gpu_error gradients_sized(bo_gpu *cuda, const bo_gpu_memory *a)

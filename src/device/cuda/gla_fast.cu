@@ -1,8 +1,8 @@
 /* Gated linear attention in bfloat16 on tensor cores. src/attention/gla.h has the formulas. A block of threads has a
  * chunk of 64 tokens; S before every chunk is the scan of the chunks' parts (parts, then memories).
  *
- * A chunk has four sub-blocks of 16 tokens. With L_i the sum of a channel's log gates from the start of its sub-block to
- * token i, R_j from after token j to the end of its sub-block, and T_m of a whole sub-block:
+ * A chunk has four sub-blocks of 16 tokens. With L_i the sum of a channel's log gates from the start of its sub-block
+ * to token i, R_j from after token j to the end of its sub-block, and T_m of a whole sub-block:
  *
  *     Q_i = s q_i ∘ exp(L_i)      K_j = k_j ∘ exp(R_j)      J_j = k_j ∘ exp(-L_j)
  *
@@ -11,12 +11,12 @@
  * in the others. So every gate is allowed, and a row depends on earlier tokens only.
  *
  * Backward: the gradients between sub-blocks are accumulated from the furthest sub-block to the next one, and decay by
- * exp(T) before each; within sub-blocks, one thread per channel multiplies gates one by one. Gradients of gates are sums
- * of terms that contain the gate.
+ * exp(T) before each; within sub-blocks, one thread per channel multiplies gates one by one. Gradients of gates are
+ * sums of terms that contain the gate.
  *
- * For n tokens and heads of dim = value_dim = d, elements of t = 2 bytes: forward reads k, v, log_gate twice and q once,
- * writes out, and writes and reads 4 + 4 + 2 bytes per number of S: 8 n d t + 16 n d² / 64 bytes; backward 21 n d t +
- * 36 n d² / 64. */
+ * For n tokens and heads of dim = value_dim = d, elements of t = 2 bytes: forward reads k, v, log_gate twice and q
+ * once, writes out, and writes and reads 4 + 4 + 2 bytes per number of S: 8 n d t + 16 n d² / 64 bytes; backward 21 n d
+ * t + 36 n d² / 64. */
 #include "launches.cuh"
 #include "memory_fast.cuh"
 
@@ -45,7 +45,8 @@ __device__ inline void load_pairs(uint32_t (&to)[SUB], const source &from, int f
 {
 #pragma unroll
     for (int t = 0; t < SUB; t++)
-        to[t] = first + t < tokens && from.at ? load_pair(from.at + (size_t)(first + t) * from.ld + (size_t)c, dim - c) : 0;
+        to[t] =
+            first + t < tokens && from.at ? load_pair(from.at + (size_t)(first + t) * from.ld + (size_t)c, dim - c) : 0;
 }
 
 /* The gates of a pair, as logarithms. */
@@ -205,14 +206,14 @@ template <int D> struct between {
 /* The tiles of a chunk, as above. */
 template <int D> struct factor_smem {
     enum { STRIDE = D + 8, PARTS = D / 64 };
-    bf16 *q, *k, *j;         /* Q, K, J: CHUNK x D */
-    bf16 *q_low, *j_low;     /* what Q and J lose by rounding; in the place of arrays that are filled after the scores */
-    bf16 *scores;            /* CHUNK x CHUNK; complete for keys of sub-blocks up to the query's */
-    float *totals;           /* exp(T): SUBS x D; then the product of all: D */
-    float *logs;             /* T: SUBS x D */
-    float *table;            /* of `between` */
-    float *unit_q, *unit_k;  /* CHUNK */
-    int *rows;               /* rows of a sub-block that are not exact: SUBS x PARTS */
+    bf16 *q, *k, *j;        /* Q, K, J: CHUNK x D */
+    bf16 *q_low, *j_low;    /* what Q and J lose by rounding; in the place of arrays that are filled after the scores */
+    bf16 *scores;           /* CHUNK x CHUNK; complete for keys of sub-blocks up to the query's */
+    float *totals;          /* exp(T): SUBS x D; then the product of all: D */
+    float *logs;            /* T: SUBS x D */
+    float *table;           /* of `between` */
+    float *unit_q, *unit_k; /* CHUNK */
+    int *rows;              /* rows of a sub-block that are not exact: SUBS x PARTS */
     __host__ __device__ explicit factor_smem(smem_carver *carver)
     {
         q = carver->tile<bf16>(CHUNK, D);
@@ -321,7 +322,8 @@ __device__ inline void exact_scores(const bo_gpu_memory &a, const source &q, con
         for (int m = 0; m < D / WARP; m++) {
             const int c = m * WARP + lane_id();
             const float unit = a.unit ? smem.unit_q[i] : 1.0f;
-            query[m] = c < a.call.dim && i < tokens ? a.call.scale * unit * to_float(q.at[(size_t)i * q.ld + (size_t)c]) : 0.0f;
+            query[m] = c < a.call.dim && i < tokens ? a.call.scale * unit * to_float(q.at[(size_t)i * q.ld + (size_t)c])
+                                                    : 0.0f;
         }
         for (int j = first + SUB - 1; j >= first; j--) {
             float sum = 0.0f;
@@ -388,7 +390,8 @@ __device__ inline void prefetch_rows(const bf16 *x, size_t ld, int rows)
     if ((int)threadIdx.x < rows) prefetch(x + threadIdx.x * ld);
 }
 
-template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 3 : 2) gla_fast_outputs_kernel(bo_gpu_memory a)
+template <int D>
+__global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 3 : 2) gla_fast_outputs_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     enum { STRIDE = D + 8 };
@@ -529,8 +532,7 @@ __device__ inline void flow_of(const float (&d)[D / 8][4], const bf16 *x, int ro
     }
 }
 
-template <int TILES>
-__device__ inline void to_floats(const float (&d)[TILES][4], int row, float *to, int stride)
+template <int TILES> __device__ inline void to_floats(const float (&d)[TILES][4], int row, float *to, int stride)
 {
     each_pair(d, row, 0, [&](int i, int j, float x, float y) { *(float2 *)(to + i * stride + j) = make_float2(x, y); });
 }
@@ -549,7 +551,8 @@ template <int D> __device__ inline void finish_channel(const channel_task<D> &ta
     const bo_gpu_attention &call = task.a.call;
     const gradient_smem<D> &smem = task.smem;
     const int c = task.c, s = task.s, first = s * SUB, n = task.at.tokens - first;
-    const source q = rows_of(call.q, call.strides.q, task.at, task.h), k = rows_of(call.k, call.strides.k, task.at, task.h),
+    const source q = rows_of(call.q, call.strides.q, task.at, task.h),
+                 k = rows_of(call.k, call.strides.k, task.at, task.h),
                  gates = rows_of(call.log_gate, call.strides.log_gate, task.at, task.h);
     float keys[SUB], g[SUB], dk[SUB], dlog[SUB];
     float *const dq_at = smem.dq + first * WIDE + c, *const dk_at = smem.dk + first * WIDE + c;
@@ -646,7 +649,8 @@ __device__ inline void query_products(const gradient_smem<D> &smem, int n, int c
     }
 }
 
-template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) gla_fast_gradients_kernel(bo_gpu_memory a)
+template <int D>
+__global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) gla_fast_gradients_kernel(bo_gpu_memory a)
 {
     BO_SHARED(shared);
     enum { STRIDE = D + 8, TILES = D / 8 };
@@ -715,8 +719,7 @@ template <int D> __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1
             for (int t = 0; t < 2; t++)
                 for (int e = 0; e < 4; e++) part[t][e] = other[2 * m + t][e];
             if (m < n) to_tile(part, first, 16 * m, smem.dscores, SQUARE);
-            if (m == n)
-                each(part, first, 0, [&](int i, int j, float &x) { smem.within[i * SUB + j] = x; });
+            if (m == n) each(part, first, 0, [&](int i, int j, float &x) { smem.within[i * SUB + j] = x; });
         }
     __syncthreads();
     if (of_queries) {

@@ -82,7 +82,8 @@ __device__ inline uint32_t load_pair(const bf16 *x, int columns)
 {
     if (columns >= 2 && (uintptr_t)x % 4 == 0) return *(const uint32_t *)x;
     pack<bf16, 2> both;
-    both.at[0] = columns >= 1 ? x[0] : from_float<bf16>(0.0f), both.at[1] = columns >= 2 ? x[1] : from_float<bf16>(0.0f);
+    both.at[0] = columns >= 1 ? x[0] : from_float<bf16>(0.0f),
+    both.at[1] = columns >= 2 ? x[1] : from_float<bf16>(0.0f);
     uint32_t bits;
     memcpy(&bits, &both, sizeof bits);
     return bits;

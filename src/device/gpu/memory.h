@@ -6,11 +6,11 @@
  * (cuda/attention.cuh). `T`: the element type of the call. */
 typedef struct bo_gpu_memory {
     bo_gpu_attention call;
-    bool delta;           /* DELTA, else GLA */
-    bool unit;            /* q and k are normalized */
-    bool fast;            /* the tensor-core kernels for bfloat16, else the general kernels */
-    int chunk;            /* tokens */
-    int padded;           /* fast: dim, padded to 64 or 128 */
+    bool delta; /* DELTA, else GLA */
+    bool unit;  /* q and k are normalized */
+    bool fast;  /* the tensor-core kernels for bfloat16, else the general kernels */
+    int chunk;  /* tokens */
+    int padded; /* fast: dim, padded to 64 or 128 */
     /* S before each chunk: tiles x key_heads x dim x value_dim; DELTA: T, GLA: float. fast: bfloat16, and transposed:
      * tiles x key_heads x value_dim x padded */
     void *memories;
@@ -21,13 +21,13 @@ typedef struct bo_gpu_memory {
     void *x;  /* errors of the memory: rows x key_heads x value_dim; T */
     void *w;  /* the coefficients of S in x: rows x key_heads x dim; T */
     void *du; /* backward: rows x key_heads x value_dim; T */
-    /* GLA: the sum of the log gates of each chunk: tiles x key_heads x dim. fast, and DELTA: the product of the gates:
-     * tiles x key_heads x padded */
+    /* GLA: the sum of the log gates of each chunk: tiles x key_heads x dim. fast: the product of the gates; DELTA: the
+     * diagonal of the matrix that S is multiplied by: tiles x key_heads x padded */
     float *decays;
     /* fast: what the tokens of each chunk add to S, then to its gradient: in the shape of `memories`, float */
     float *parts;
-    /* fast, DELTA: minus the coefficients of S in these parts: tiles x key_heads x padded x padded; and the inverses of
-     * the triangular systems: tiles x key_heads x 2 x 64 x 64, bfloat16 */
+    /* fast, DELTA, bfloat16: the rest of that matrix: tiles x key_heads x padded x padded; and the inverses of the
+     * triangular systems: tiles x key_heads x 2 x 64 x 64 */
     void *transitions, *inverses;
 } bo_gpu_memory;
 
