@@ -20,10 +20,10 @@ static bool is_step(const bo_gpu_attention *call)
 }
 
 /* True if the kernels for tensor cores compute the call. */
-static bool is_fast(const bo_gpu_attention *call, bool backward)
+static bool is_fast(const bo_gpu_attention *call)
 {
     return call->type == BO_ELEMENT_BFLOAT16 && call->dim <= FAST_DIM && !call->reads_first &&
-           bo_gpu_has(call, BO_GPU_ARRAY_K) && (!backward || call->heads == call->key_heads);
+           bo_gpu_has(call, BO_GPU_ARRAY_K);
 }
 
 /* DELTA: shared memory holds fewer keys if dim is larger. */
@@ -47,12 +47,20 @@ static void carve_errors(const bo_gpu_attention *call, bool backward, bo_carver 
 static void carve_fast(const bo_gpu_attention *call, size_t tiles, bool backward, bo_carver *carver, bo_gpu_memory *out)
 {
     const size_t chunks = tiles * (size_t)call->key_heads, padded = call->dim <= 64 ? 64 : 128,
-                 numbers = chunks * (size_t)call->value_dim * padded, half = sizeof(uint16_t);
+                 matrix = (size_t)call->value_dim * padded, half = sizeof(uint16_t);
+    const size_t all = backward ? tiles * (size_t)call->heads : chunks;
     out->padded = (int)padded;
-    out->memories = bo_carve(carver, numbers, half);
-    if (backward) out->gradients = bo_carve(carver, numbers, half);
-    out->parts = bo_carve_floats(carver, numbers);
+    out->memories = bo_carve(carver, chunks * matrix, half);
+    if (backward) out->gradients = bo_carve(carver, all * matrix, half);
+    out->parts = bo_carve_floats(carver, all * matrix);
     out->decays = bo_carve_floats(carver, chunks * padded);
+    if (backward && call->heads != call->key_heads) {
+        const size_t rows = call->keys.rows * (size_t)call->heads;
+        out->dk_parts = bo_carve_floats(carver, rows * (size_t)call->dim);
+        out->dv_parts = bo_carve_floats(carver, rows * (size_t)call->value_dim);
+        out->dlog_parts = bo_carve_floats(carver, out->delta ? rows : rows * (size_t)call->dim);
+        if (out->delta) out->dbeta_parts = bo_carve_floats(carver, rows);
+    }
     if (!out->delta) return;
     carve_errors(call, false, carver, out);
     out->transitions = bo_carve(carver, chunks * padded * padded, half);
@@ -62,7 +70,7 @@ static void carve_fast(const bo_gpu_attention *call, size_t tiles, bool backward
 static bo_gpu_memory memory_of(const bo_attention *attention, const bo_gpu_attention *call, bool backward,
                                bo_carver *carver)
 {
-    const bool delta = attention->desc.kind == BO_ATTENTION_DELTA, fast = is_fast(call, backward);
+    const bool delta = attention->desc.kind == BO_ATTENTION_DELTA, fast = is_fast(call);
     bo_gpu_memory out = {.call = *call,
                          .delta = delta,
                          .unit = attention->desc.unit,

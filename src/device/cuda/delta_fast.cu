@@ -52,7 +52,7 @@ __device__ inline chunk_view view_of(const bo_gpu_memory &a, const chunk &at, in
     out.x = row_at((bf16 *)a.x, at.row, call.key_heads, h, call.value_dim);
     out.w = row_at((bf16 *)a.w, at.row, call.key_heads, h, call.dim);
     out.memory = matrix_at((const bf16 *)a.memories, a, tile, h);
-    out.gradient = a.gradients ? matrix_at((const bf16 *)a.gradients, a, tile, h) : nullptr;
+    out.gradient = a.gradients ? query_matrix_at((const bf16 *)a.gradients, a, tile, head) : nullptr;
     out.inverse = a.inverses ? (bf16 *)a.inverses + index * (2 * CHUNK * CHUNK) : nullptr;
     out.ldq = by.q.row, out.ldk = by.k.row, out.ldv = by.v.row, out.lddout = by.dout.row;
     out.ldx = (size_t)(call.key_heads * call.value_dim), out.ldw = (size_t)(call.key_heads * call.dim);
@@ -394,13 +394,14 @@ template <int D> __global__ void __launch_bounds__(TILE_THREADS, 2) delta_fast_b
     BO_SHARED(shared);
     enum { STRIDE = D + 8 };
     const bo_gpu_attention &call = a.call;
-    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, values = call.value_dim;
+    const int tile = (int)blockIdx.x, head = (int)blockIdx.y, h = head / (call.heads / call.key_heads);
+    const int values = call.value_dim;
     const chunk at = chunk_of(call.keys, CHUNK, tile);
     if (at.tokens == 0) return;
     smem_carver carver = {shared, 0};
     const back_smem<D> smem(&carver);
     const weights_type &weights = smem.weights;
-    const chunk_view view = view_of(a, at, tile, h, h);
+    const chunk_view view = view_of(a, at, tile, head, h);
     copy_tile(smem.q, STRIDE, CHUNK, at.tokens, call.dim, view.q, view.ldq, D);
     copy_tile(smem.k, STRIDE, CHUNK, at.tokens, call.dim, view.k, view.ldk, D);
     copy_tile(smem.w, STRIDE, CHUNK, at.tokens, call.dim, view.w, view.ldw, D);
@@ -417,7 +418,7 @@ template <int D> __global__ void __launch_bounds__(TILE_THREADS, 2) delta_fast_b
     __syncthreads();
     scale_rows<D>(smem.q, smem.q, [&](int i) { return call.scale * weights.before(i); });
     scale_rows<D>(smem.w, smem.w, [&](int i) { return -weights.beta[i]; });
-    float *parts = matrix_at(a.parts, a, tile, h);
+    float *parts = query_matrix_at(a.parts, a, tile, head);
     for (int slice = 0; slice < values; slice += SLICE) {
         const int columns = min((int)SLICE, values - slice);
         if (slice) {
@@ -467,7 +468,8 @@ __global__ void __launch_bounds__(WARPS *WARP) delta_fast_serial_kernel(bo_gpu_m
     typedef stage_layout<D, WARPS> layout;
     enum { STRIDE = layout::STRIDE, THREADS = WARPS * WARP };
     const bo_gpu_attention &call = a.call;
-    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, block = (int)blockIdx.z * 16 * WARPS;
+    const int head = (int)blockIdx.y, h = BACK ? head / (call.heads / call.key_heads) : head;
+    const int sequence = (int)blockIdx.x, block = (int)blockIdx.z * 16 * WARPS;
     const int values = call.value_dim, first = 16 * warp_id();
     const int tokens = rows_before(call.keys, sequence + 1) - rows_before(call.keys, sequence);
     const int chunks = (int)ceil_div((size_t)tokens, CHUNK), start = first_tile(call.keys, CHUNK, sequence);
@@ -478,7 +480,9 @@ __global__ void __launch_bounds__(WARPS *WARP) delta_fast_serial_kernel(bo_gpu_m
             const int tile = tile_of(i);
             const bf16 *matrix =
                 (const bf16 *)a.transitions + ((size_t)tile * (size_t)call.key_heads + (size_t)h) * (D * D);
-            const float *part = matrix_at((const float *)a.parts, a, tile, h) + (size_t)block * D;
+            const float *part = (BACK ? query_matrix_at((const float *)a.parts, a, tile, head)
+                                      : matrix_at((const float *)a.parts, a, tile, h)) +
+                                (size_t)block * D;
 #pragma unroll 8
             for (int e = (int)threadIdx.x; e < D * D / 8; e += THREADS)
                 copy_async((bf16 *)to + e / (D / 8) * STRIDE + e % (D / 8) * 8, matrix + e * 8);
@@ -511,7 +515,9 @@ __global__ void __launch_bounds__(WARPS *WARP) delta_fast_serial_kernel(bo_gpu_m
         const float *part = (const float *)(stage + layout::MATRIX),
                     *decay = (const float *)(stage + layout::MATRIX + layout::PART);
         uint32_t f[D / 16][4];
-        bf16 *to = matrix_at((bf16 *)(BACK ? a.gradients : a.memories), a, tile_of(i), h) + (size_t)block * D;
+        bf16 *to = (BACK ? query_matrix_at((bf16 *)a.gradients, a, tile_of(i), head)
+                         : matrix_at((bf16 *)a.memories, a, tile_of(i), h)) +
+                   (size_t)block * D;
 #pragma unroll
         for (int n = 0; n < D / 16; n++)
 #pragma unroll
@@ -675,7 +681,7 @@ template <int D> struct gradient_smem {
 
 /* da_t = Σ_{i>=t} (from_s_i + Σ_{j<t} Z_ij) + Σ_{j<t} to_s_j + through. */
 template <int D>
-__device__ inline void store_gates(const gradient_smem<D> &smem, int tokens, double through, bf16 *to, size_t ld)
+__device__ inline void store_gates(const gradient_smem<D> &smem, int tokens, double through, const target &to)
 {
     for (int j = (int)threadIdx.x; j < CHUNK; j += TILE_THREADS) {
         float sum = 0.0f;
@@ -691,7 +697,7 @@ __device__ inline void store_gates(const gradient_smem<D> &smem, int tokens, dou
             if (i < t) sum += (double)smem.z[t * SQUARE + i];
         }
         sum = warp_sum_double(sum);
-        if (lane_id() == 0) to[(size_t)t * ld] = from_float<bf16>((float)(sum + through));
+        if (lane_id() == 0) to.store((size_t)t, 0, (float)(sum + through));
     }
 }
 
@@ -702,16 +708,17 @@ __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) delta_fast_grad
     BO_SHARED(shared);
     enum { STRIDE = D + 8, PARTS = D / 64, WIDE = gradient_smem<D>::WIDE };
     const bo_gpu_attention &call = a.call;
-    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, values = call.value_dim;
+    const int tile = (int)blockIdx.x, head = (int)blockIdx.y, h = head / (call.heads / call.key_heads);
+    const int values = call.value_dim;
     const bool gated = call.dlog_gate != nullptr;
     const chunk at = chunk_of(call.keys, CHUNK, tile);
     if (at.tokens == 0) return;
     smem_carver carver = {shared, 0};
     const gradient_smem<D> smem(&carver);
     const weights_type &weights = smem.weights;
-    const chunk_view view = view_of(a, at, tile, h, h);
+    const chunk_view view = view_of(a, at, tile, head, h);
     const bo_gpu_attention_strides &by = call.strides;
-    bf16 *dv = numbers_if_any((bf16 *)call.dv, by.dv, at.sequence, at.row, h);
+    const target dv = target_of(a, call.dv, by.dv, a.dv_parts, at, h, head, values);
     const auto start = [&](int slice) {
         const int columns = min((int)SLICE, values - slice);
         copy_tile(smem.s, STRIDE, SLICE, columns, D, view.memory + (size_t)slice * D, D);
@@ -795,8 +802,7 @@ __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) delta_fast_grad
         to_tile(d, row, column, smem.y, ACROSS);
         if (dv)
             each_pair(d, row, column, [&](int i, int j, float p, float q) {
-                if (i < at.tokens && j < columns)
-                    store_pair(dv + (size_t)i * by.dv.row + (size_t)(slice + j), columns - j, p, q);
+                if (i < at.tokens && j < columns) dv.store_two((size_t)i, slice + j, columns - j, p, q);
             });
         __syncthreads();
         if (column <= row + 15) {
@@ -878,16 +884,16 @@ __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) delta_fast_grad
     __syncthreads();
     if (call.dq)
         unit_store(smem.dq, WIDE, at.tokens, call.dim, a.unit, 1.0f, view.q, view.ldq,
-                   numbers_at((bf16 *)call.dq, by.dq, at.sequence, at.row, h), by.dq.row);
+                   numbers_at((bf16 *)call.dq, by.dq, at.sequence, at.row, head), by.dq.row);
     if (call.dk)
-        unit_store(smem.dk, WIDE, at.tokens, call.dim, a.unit, 1.0f, view.k, view.ldk,
-                   numbers_at((bf16 *)call.dk, by.dk, at.sequence, at.row, h), by.dk.row);
-    bf16 *dbetas = numbers_if_any((bf16 *)call.dbeta, by.dbeta, at.sequence, at.row, h);
+        store_rows(smem.dk, WIDE, at.tokens, call.dim, a.unit, 1.0f, view.k, view.ldk,
+                   target_of(a, call.dk, by.dk, a.dk_parts, at, h, head, call.dim));
+    const target dbetas = target_of(a, call.dbeta, by.dbeta, a.dbeta_parts, at, h, head, 1);
     for (int i = (int)threadIdx.x; dbetas && i < at.tokens; i += TILE_THREADS)
-        dbetas[(size_t)i * by.dbeta.row] = from_float<bf16>(smem.dbeta[i] + smem.dbeta[CHUNK + i]);
+        dbetas.store((size_t)i, 0, smem.dbeta[i] + smem.dbeta[CHUNK + i]);
     if (gated)
         store_gates<D>(smem, at.tokens, (double)total,
-                       numbers_at((bf16 *)call.dlog_gate, by.dlog_gate, at.sequence, at.row, h), by.dlog_gate.row);
+                       target_of(a, call.dlog_gate, by.dlog_gate, a.dlog_parts, at, h, head, 1));
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -900,7 +906,8 @@ static dim3 chunks_of(const bo_gpu_memory *a, int heads)
 template <int D, bool BACK, int WARPS, int STAGES>
 static bo_gpu_error serial_with(bo_gpu *cuda, const bo_gpu_memory *a, unsigned groups)
 {
-    const dim3 grid((unsigned)a->call.keys.sequences, (unsigned)a->call.key_heads, (unsigned)ceil_div(groups, WARPS));
+    const unsigned heads = (unsigned)(BACK ? a->call.heads : a->call.key_heads);
+    const dim3 grid((unsigned)a->call.keys.sequences, heads, (unsigned)ceil_div(groups, WARPS));
     return launch(cuda, grid, dim3(WARPS * WARP), (size_t)(STAGES * stage_layout<D, WARPS>::BYTES),
                   delta_fast_serial_kernel<D, BACK, WARPS, STAGES>, *a);
 }
@@ -910,7 +917,8 @@ template <int D, bool BACK> static bo_gpu_error serial(bo_gpu *cuda, const bo_gp
 {
     const bo_gpu_attention &call = a->call;
     const unsigned groups = (unsigned)ceil_div((size_t)call.value_dim, 16);
-    const bool few = (size_t)call.keys.sequences * (size_t)call.key_heads * groups <= 2 * (size_t)call.processors;
+    const bool few = (size_t)call.keys.sequences * (size_t)(BACK ? call.heads : call.key_heads) * groups <=
+                     2 * (size_t)call.processors;
     if (few) return serial_with<D, BACK, 1, D == 64 ? 8 : 4>(cuda, a, groups);
     return serial_with<D, BACK, D == 64 ? 4 : 2, 4>(cuda, a, groups);
 }
@@ -937,11 +945,11 @@ template <int D> static bo_gpu_error gradients_sized(bo_gpu *cuda, const bo_gpu_
     smem_carver back = {}, gradients = {};
     (void)back_smem<D>(&back);
     (void)gradient_smem<D>(&gradients);
-    const dim3 grid = chunks_of(a, a->call.key_heads), threads(TILE_THREADS);
+    const dim3 grid = chunks_of(a, a->call.heads), threads(TILE_THREADS);
     bo_gpu_error error = launch(cuda, grid, threads, back.bytes, delta_fast_back_kernel<D>, *a);
     if (!error) error = serial<D, true>(cuda, a);
     if (!error) error = launch(cuda, grid, threads, gradients.bytes, delta_fast_gradients_kernel<D>, *a);
-    return error;
+    return error ? error : add_query_heads(cuda, a);
 }
 
 } // namespace delta_fast

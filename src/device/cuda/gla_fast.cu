@@ -77,14 +77,15 @@ template <int D, bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_
 {
     BO_SHARED(shared);
     const bo_gpu_attention &call = a.call;
-    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
+    const int tile = (int)blockIdx.x, head = (int)blockIdx.y, dim = call.dim, values = call.value_dim;
+    const int h = BACK ? head / (call.heads / call.key_heads) : head; /* BACK: head is a query head */
     const chunk at = chunk_of(call.keys, CHUNK, tile);
     if (at.tokens == 0) return;
     smem_carver carver = {shared, 0};
     const local_smem<D> smem(&carver);
     enum { STRIDE = local_smem<D>::STRIDE };
-    const source x = BACK ? rows_of(call.q, call.strides.q, at, h) : rows_of(call.k, call.strides.k, at, h);
-    const source y = BACK ? rows_of(call.dout, call.strides.dout, at, h) : rows_of(call.v, call.strides.v, at, h);
+    const source x = BACK ? rows_of(call.q, call.strides.q, at, head) : rows_of(call.k, call.strides.k, at, h);
+    const source y = BACK ? rows_of(call.dout, call.strides.dout, at, head) : rows_of(call.v, call.strides.v, at, h);
     const source gates = rows_of(call.log_gate, call.strides.log_gate, at, h);
     copy_tile(smem.y, ACROSS, CHUNK, at.tokens, min((int)SLICE, values), y.at, y.ld);
     copy_commit();
@@ -132,7 +133,7 @@ template <int D, bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_
             to[0] = exp_fast(all[0]), to[1] = exp_fast(all[1]);
         }
     }
-    float *out = matrix_at(a.parts, a, tile, h);
+    float *out = BACK ? query_matrix_at(a.parts, a, tile, head) : matrix_at(a.parts, a, tile, h);
     for (int slice = 0; slice < values; slice += SLICE) {
         if (slice) {
             __syncthreads();
@@ -157,7 +158,8 @@ template <bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_fast_sc
 {
     enum { AHEAD = 16 };
     const bo_gpu_attention &call = a.call;
-    const int sequence = (int)blockIdx.x, h = (int)blockIdx.y, half = a.padded / 2;
+    const int sequence = (int)blockIdx.x, head = (int)blockIdx.y, half = a.padded / 2;
+    const int heads = BACK ? call.heads : call.key_heads, h = head / (heads / call.key_heads);
     const int index = (int)(blockIdx.z * TILE_THREADS + threadIdx.x), v = index / half, c = index % half * 2;
     if (v >= call.value_dim) return;
     const int tokens = rows_before(call.keys, sequence + 1) - rows_before(call.keys, sequence);
@@ -165,13 +167,15 @@ template <bool BACK> __global__ void __launch_bounds__(TILE_THREADS) gla_fast_sc
     float *state = call.states ? state_memory(call, sequence, h) + v : nullptr, sum[2] = {0.0f, 0.0f};
     for (int e = 0; e < 2; e++)
         if (!BACK && state && c + e < call.dim) sum[e] = state[(size_t)(c + e) * (size_t)call.value_dim];
-    const size_t by = (size_t)call.key_heads * (size_t)(call.value_dim * a.padded),
+    const size_t by = (size_t)heads * (size_t)(call.value_dim * a.padded),
                  decay_by = (size_t)(call.key_heads * a.padded);
     const int first = BACK ? start + chunks - 1 : start;
     const ptrdiff_t step = BACK ? -(ptrdiff_t)by : (ptrdiff_t)by,
                     decay_step = BACK ? -(ptrdiff_t)decay_by : (ptrdiff_t)decay_by;
-    const float *part = matrix_at(a.parts, a, first, h) + v * a.padded + c, *decay = decays_at(a, first, h) + c;
-    bf16 *to = matrix_at((bf16 *)(BACK ? a.gradients : a.memories), a, first, h) + v * a.padded + c;
+    const size_t place = ((size_t)first * (size_t)heads + (size_t)head) * (size_t)(call.value_dim * a.padded) +
+                         (size_t)(v * a.padded + c);
+    const float *part = a.parts + place, *decay = decays_at(a, first, h) + c;
+    bf16 *to = (bf16 *)(BACK ? a.gradients : a.memories) + place;
     for (int i = 0; i < chunks; i += AHEAD) {
         float2 parts[AHEAD], decays[AHEAD];
 #pragma unroll
@@ -542,7 +546,7 @@ template <int D> struct channel_task {
     const bo_gpu_memory &a;
     const gradient_smem<D> &smem;
     chunk at;
-    int h, s, c;
+    int h, head, s, c;
 };
 
 template <int D> __device__ inline void finish_channel(const channel_task<D> &task)
@@ -551,7 +555,7 @@ template <int D> __device__ inline void finish_channel(const channel_task<D> &ta
     const bo_gpu_attention &call = task.a.call;
     const gradient_smem<D> &smem = task.smem;
     const int c = task.c, s = task.s, first = s * SUB, n = task.at.tokens - first;
-    const source q = rows_of(call.q, call.strides.q, task.at, task.h),
+    const source q = rows_of(call.q, call.strides.q, task.at, task.head),
                  k = rows_of(call.k, call.strides.k, task.at, task.h),
                  gates = rows_of(call.log_gate, call.strides.log_gate, task.at, task.h);
     float keys[SUB], g[SUB], dk[SUB], dlog[SUB];
@@ -615,17 +619,19 @@ template <int D> __device__ inline void finish_channel(const channel_task<D> &ta
         dq_at[i * WIDE] = dq;
     }
     const chunk &at = task.at;
-    bf16 *dlogs = numbers_if_any((bf16 *)call.dlog_gate, call.strides.dlog_gate, at.sequence, at.row, task.h);
-    bf16 *dqs = task.a.unit ? nullptr : numbers_if_any((bf16 *)call.dq, call.strides.dq, at.sequence, at.row, task.h);
-    bf16 *dks = task.a.unit ? nullptr : numbers_if_any((bf16 *)call.dk, call.strides.dk, at.sequence, at.row, task.h);
+    const target dlogs = target_of(task.a, call.dlog_gate, call.strides.dlog_gate, task.a.dlog_parts, at, task.h,
+                                   task.head, call.dim),
+                 dks = target_of(task.a, call.dk, call.strides.dk, task.a.dk_parts, at, task.h, task.head, call.dim);
+    bf16 *dqs =
+        task.a.unit ? nullptr : numbers_if_any((bf16 *)call.dq, call.strides.dq, at.sequence, at.row, task.head);
 #pragma unroll
     for (int t = 0; t < SUB; t++) {
         dk_at[t * WIDE] = dk[t];
         if (t >= n) continue;
         const size_t row = (size_t)(first + t);
-        if (dlogs) dlogs[row * call.strides.dlog_gate.row + (size_t)c] = from_float<bf16>(dlog[t]);
+        if (dlogs) dlogs.store(row, c, dlog[t]);
         if (dqs) dqs[row * call.strides.dq.row + (size_t)c] = from_float<bf16>(call.scale * dq_at[t * WIDE]);
-        if (dks) dks[row * call.strides.dk.row + (size_t)c] = from_float<bf16>(dk[t]);
+        if (dks && !task.a.unit) dks.store(row, c, dk[t]);
     }
 }
 
@@ -655,17 +661,18 @@ __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) gla_fast_gradie
     BO_SHARED(shared);
     enum { STRIDE = D + 8, TILES = D / 8 };
     const bo_gpu_attention &call = a.call;
-    const int tile = (int)blockIdx.x, h = (int)blockIdx.y, values = call.value_dim;
+    const int tile = (int)blockIdx.x, head = (int)blockIdx.y, h = head / (call.heads / call.key_heads);
+    const int values = call.value_dim;
     const chunk at = chunk_of(call.keys, CHUNK, tile);
     if (at.tokens == 0) return;
     smem_carver carver = {shared, 0};
     const gradient_smem<D> smem(&carver);
-    const source q = rows_of(call.q, call.strides.q, at, h), k = rows_of(call.k, call.strides.k, at, h),
-                 v = rows_of(call.v, call.strides.v, at, h), dout = rows_of(call.dout, call.strides.dout, at, h),
+    const source q = rows_of(call.q, call.strides.q, at, head), k = rows_of(call.k, call.strides.k, at, h),
+                 v = rows_of(call.v, call.strides.v, at, h), dout = rows_of(call.dout, call.strides.dout, at, head),
                  gates = rows_of(call.log_gate, call.strides.log_gate, at, h);
-    bf16 *dv = numbers_if_any((bf16 *)call.dv, call.strides.dv, at.sequence, at.row, h);
+    const target dv = target_of(a, call.dv, call.strides.dv, a.dv_parts, at, h, head, values);
     const bf16 *memory = matrix_at((const bf16 *)a.memories, a, tile, h),
-               *gradient = matrix_at((const bf16 *)a.gradients, a, tile, h);
+               *gradient = query_matrix_at((const bf16 *)a.gradients, a, tile, head);
     const auto start = [&](int slice) {
         const int columns = min((int)SLICE, values - slice);
         copy_tile(smem.s, STRIDE, tile_pad(columns), columns, D, memory + (size_t)slice * D, D);
@@ -707,8 +714,7 @@ __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) gla_fast_gradie
         accumulate(other, first, 0, first, CHUNK - first, transposed(smem.scores, SQUARE), plain(smem.dout, ACROSS));
         if (!dv) continue;
         each_pair(other, first, 0, [&](int i, int j, float x, float y) {
-            if (i < at.tokens && j < columns)
-                store_pair(dv + (size_t)i * call.strides.dv.row + (size_t)(slice + j), columns - j, x, y);
+            if (i < at.tokens && j < columns) dv.store_two((size_t)i, slice + j, columns - j, x, y);
         });
     }
     smem.through[threadIdx.x] = through;
@@ -740,15 +746,15 @@ __global__ void __launch_bounds__(TILE_THREADS, D == 64 ? 2 : 1) gla_fast_gradie
     }
     __syncthreads();
     for (int task = (int)threadIdx.x; task < SUBS * D; task += TILE_THREADS)
-        if (task % D < call.dim) finish_channel<D>({a, smem, at, h, task / D, task % D});
+        if (task % D < call.dim) finish_channel<D>({a, smem, at, h, head, task / D, task % D});
     if (!a.unit) return;
     __syncthreads();
     if (call.dq)
         unit_store(smem.dq, gradient_smem<D>::WIDE, at.tokens, call.dim, true, call.scale, q.at, q.ld,
-                   numbers_at((bf16 *)call.dq, call.strides.dq, at.sequence, at.row, h), call.strides.dq.row);
+                   numbers_at((bf16 *)call.dq, call.strides.dq, at.sequence, at.row, head), call.strides.dq.row);
     if (call.dk)
-        unit_store(smem.dk, gradient_smem<D>::WIDE, at.tokens, call.dim, true, 1.0f, k.at, k.ld,
-                   numbers_at((bf16 *)call.dk, call.strides.dk, at.sequence, at.row, h), call.strides.dk.row);
+        store_rows(smem.dk, gradient_smem<D>::WIDE, at.tokens, call.dim, true, 1.0f, k.at, k.ld,
+                   target_of(a, call.dk, call.strides.dk, a.dk_parts, at, h, head, call.dim));
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
@@ -758,10 +764,11 @@ template <int D, bool BACK> static bo_gpu_error sums(bo_gpu *cuda, const bo_gpu_
     const bo_gpu_attention &call = a->call;
     smem_carver carver = {};
     (void)local_smem<D>(&carver);
-    const bo_gpu_error error = launch(cuda, dim3(tiles_of(call.keys, CHUNK), (unsigned)call.key_heads),
-                                      dim3(TILE_THREADS), carver.bytes, gla_fast_local_kernel<D, BACK>, *a);
+    const unsigned heads = (unsigned)(BACK ? call.heads : call.key_heads);
+    const bo_gpu_error error = launch(cuda, dim3(tiles_of(call.keys, CHUNK), heads), dim3(TILE_THREADS), carver.bytes,
+                                      gla_fast_local_kernel<D, BACK>, *a);
     if (error) return error;
-    const dim3 grid((unsigned)call.keys.sequences, (unsigned)call.key_heads,
+    const dim3 grid((unsigned)call.keys.sequences, heads,
                     (unsigned)ceil_div((size_t)(call.value_dim * D / 2), TILE_THREADS));
     return launch(cuda, grid, dim3(TILE_THREADS), 0, gla_fast_scan_kernel<BACK>, *a);
 }
@@ -778,10 +785,11 @@ template <int D> static bo_gpu_error gradients(bo_gpu *cuda, const bo_gpu_memory
 {
     smem_carver carver = {};
     (void)gradient_smem<D>(&carver);
-    const bo_gpu_error error = sums<D, true>(cuda, a);
-    if (error) return error;
-    return launch(cuda, dim3(tiles_of(a->call.keys, CHUNK), (unsigned)a->call.key_heads), dim3(TILE_THREADS),
-                  carver.bytes, gla_fast_gradients_kernel<D>, *a);
+    bo_gpu_error error = sums<D, true>(cuda, a);
+    if (!error)
+        error = launch(cuda, dim3(tiles_of(a->call.keys, CHUNK), (unsigned)a->call.heads), dim3(TILE_THREADS),
+                       carver.bytes, gla_fast_gradients_kernel<D>, *a);
+    return error ? error : add_query_heads(cuda, a);
 }
 
 } // namespace gla_fast

@@ -43,10 +43,15 @@ __device__ inline void unpack(uint32_t bits, float &low, float &high)
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-/* The transposed matrix of a chunk and key head. */
+/* The transposed matrix of a chunk and key head; or of a query head, in arrays of backward. */
 template <typename T> __device__ inline T *matrix_at(T *array, const bo_gpu_memory &a, int tile, int h)
 {
     const size_t index = (size_t)tile * (size_t)a.call.key_heads + (size_t)h;
+    return array + index * (size_t)(a.call.value_dim * a.padded);
+}
+template <typename T> __device__ inline T *query_matrix_at(T *array, const bo_gpu_memory &a, int tile, int head)
+{
+    const size_t index = (size_t)tile * (size_t)a.call.heads + (size_t)head;
     return array + index * (size_t)(a.call.value_dim * a.padded);
 }
 
@@ -97,6 +102,65 @@ __device__ inline void store_pair(bf16 *x, int columns, float low, float high)
     }
     if (columns >= 1) x[0] = from_float<bf16>(low);
     if (columns >= 2) x[1] = from_float<bf16>(high);
+}
+
+/* Where the rows of a chunk of a gradient are written: to an output, or as the part of a query head. */
+struct target {
+    bf16 *out; /* NULL with parts, or if the gradient is not needed */
+    float *parts;
+    size_t ld;
+    __device__ explicit operator bool() const
+    {
+        return out || parts;
+    }
+    __device__ void store(size_t row, int column, float x) const
+    {
+        if (out)
+            out[row * ld + (size_t)column] = from_float<bf16>(x);
+        else
+            parts[row * ld + (size_t)column] = x;
+    }
+    __device__ void store_two(size_t row, int column, int columns, float x, float y) const
+    {
+        if (out) {
+            store_pair(out + row * ld + (size_t)column, columns, x, y);
+            return;
+        }
+        float *to = parts + row * ld + (size_t)column;
+        to[0] = x;
+        if (columns >= 2) to[1] = y;
+    }
+};
+
+/* The target of a gradient of keys: h and head are the heads of the block. */
+__device__ inline target target_of(const bo_gpu_memory &a, void *array, const bo_gpu_strides &by, float *parts,
+                                   const chunk &at, int h, int head, int width)
+{
+    if (array && a.dk_parts)
+        return {nullptr, row_at(parts, at.row, a.call.heads, head, width), (size_t)(a.call.heads * width)};
+    return {numbers_if_any((bf16 *)array, by, at.sequence, at.row, h), nullptr, by.row};
+}
+
+/* As unit_store. */
+__device__ inline void store_rows(const float *dt, int stride, int rows, int columns, bool unit, float scale,
+                                  const bf16 *x, size_t ldx, const target &to)
+{
+    for (int i = warp_id(); i < rows; i += TILE_WARPS) {
+        const float *d = dt + i * stride;
+        const bf16 *from = x + (size_t)i * ldx;
+        float square = 0.0f, inner = 0.0f, factor = scale, along = 0.0f;
+        for (int j = lane_id(); unit && j < columns; j += WARP) {
+            const float xj = to_float(from[j]);
+            square = fmaf(xj, xj, square), inner = fmaf(xj, d[j], inner);
+        }
+        if (unit) {
+            const float n = sqrtf(warp_sum(square)), over = 1.0f / (n + BO_UNIT_EPSILON);
+            inner = warp_sum(inner);
+            factor = scale * over, along = n > 0.0f ? scale * inner * over * over / n : 0.0f;
+        }
+        for (int j = lane_id(); j < columns; j += WARP)
+            to.store((size_t)i, j, d[j] * factor - (unit ? to_float(from[j]) * along : 0.0f));
+    }
 }
 
 /* 1 / (|x| + e) for the rows of a chunk; without `unit` 1. One warp per row. */
@@ -219,6 +283,7 @@ template <typename F> __device__ inline void warp_parts(int m, int n, F f)
 } // namespace memories
 
 /* The kernels for bfloat16 on tensor cores (gla_fast.cu, delta_fast.cu). */
+bo_gpu_error add_query_heads(bo_gpu *cuda, const bo_gpu_memory *a); /* sums of dk_parts, … (memory.cu) */
 bo_gpu_error gla_fast_memories(bo_gpu *cuda, const bo_gpu_memory *a);
 bo_gpu_error gla_fast_outputs(bo_gpu *cuda, const bo_gpu_memory *a);
 bo_gpu_error gla_fast_gradients(bo_gpu *cuda, const bo_gpu_memory *a);

@@ -29,6 +29,9 @@ typedef struct bo_gpu_memory {
     /* fast, DELTA, bfloat16: the rest of that matrix: tiles x key_heads x padded x padded; and the inverses of the
      * triangular systems: tiles x key_heads x 2 x 64 x 64 */
     void *transitions, *inverses;
+    /* fast, backward with several query heads per key head: the parts of the query heads in the gradients of keys,
+     * values, log gates and β: rows x heads x width. Then `gradients` and `parts` have a matrix per query head, too. */
+    float *dk_parts, *dv_parts, *dlog_parts, *dbeta_parts;
 } bo_gpu_memory;
 
 /* *_memories: S before each chunk, `ends` and the states. *_outputs: the outputs of causal queries. *_gradients: all
