@@ -70,6 +70,58 @@ static const trial trials[] = {
      .lengths = {150, 90},
      .window = 16,
      .rank = 64},
+    {.name = "gla, closed gates",
+     .preset = "gla",
+     .heads = 2,
+     .key_heads = 2,
+     .sequences = 1,
+     .lengths = {130},
+     .log_gate = -20,
+     .log_gate_size = 4},
+    {.name = "gla, open and closed gates",
+     .preset = "gla",
+     .heads = 2,
+     .key_heads = 2,
+     .sequences = 2,
+     .lengths = {130, 65},
+     .log_gate = -4,
+     .log_gate_size = 6},
+    {.name = "gla, open gates, larger keys",
+     .preset = "gla",
+     .heads = 1,
+     .key_heads = 1,
+     .sequences = 1,
+     .lengths = {200},
+     .dim = 96,
+     .value_dim = 112,
+     .log_gate = -0.01,
+     .log_gate_size = 0.005},
+    {.name = "gated delta, closed gates",
+     .preset = "gated-delta",
+     .heads = 2,
+     .key_heads = 2,
+     .sequences = 2,
+     .lengths = {130, 1},
+     .log_gate = -20,
+     .log_gate_size = 4},
+    {.name = "gated delta, open and closed gates",
+     .preset = "gated-delta",
+     .heads = 2,
+     .key_heads = 2,
+     .sequences = 1,
+     .lengths = {190},
+     .dim = 32,
+     .value_dim = 72,
+     .log_gate = -0.5,
+     .log_gate_size = 3},
+    {.name = "gated delta, open gates",
+     .preset = "gated-delta",
+     .heads = 2,
+     .key_heads = 2,
+     .sequences = 1,
+     .lengths = {300},
+     .log_gate = -0.002,
+     .log_gate_size = 0.001},
 };
 enum { TRIALS = sizeof trials / sizeof *trials };
 
@@ -79,7 +131,7 @@ static void results_match_the_cpu(void **state)
     for (size_t i = 0; i < TRIALS; i++) trial_compare(&trials[i]);
 }
 
-static const size_t alone[] = {0, 3, 5, 6, 7, 8, 9};
+static const size_t alone[] = {0, 3, 5, 6, 7, 8, 9, 10, 11, 13, 14};
 enum { ALONE = sizeof alone / sizeof *alone };
 
 static void later_tokens_change_nothing(void **state)

@@ -19,9 +19,10 @@ typedef struct trial {
     bool everywhere; /* not causal */
     bo_function function;
     bo_gate gate;
-    size_t dim, value_dim; /* 0: 64 */
-    size_t window, rank;   /* HYBRID; window 0: the default, rank 0: no M */
-    bool one_side;         /* learned maps: queries and keys share W and b */
+    size_t dim, value_dim;          /* 0: 64 */
+    size_t window, rank;            /* HYBRID; window 0: the default, rank 0: no M */
+    bool one_side;                  /* learned maps: queries and keys share W and b */
+    double log_gate, log_gate_size; /* the mean log gate and its standard deviation; 0: -0.3, 0.2 */
 } trial;
 
 /* The operands of a call on the host: q, k, v, then the inputs of `given`. */
@@ -97,7 +98,8 @@ static inline operands operands_make(const trial *t, bo_attention *attention)
     add_input(&o, rows, d->key_heads * d->value_dim, false, 0, 1);
     if (bo_gate_width(d)) {
         o.attributes.given |= BO_ATTENTION_GIVEN_LOG_GATE;
-        add_input(&o, rows, d->key_heads * bo_gate_width(d), false, -0.3, 0.2);
+        add_input(&o, rows, d->key_heads * bo_gate_width(d), false, t->log_gate != 0 ? t->log_gate : -0.3,
+                  t->log_gate != 0 ? t->log_gate_size : 0.2);
     }
     if (d->kind == BO_ATTENTION_RFA) {
         o.attributes.given |= BO_ATTENTION_GIVEN_SIGMA;

@@ -2,7 +2,8 @@
  * memory.cu. */
 #include "engine.h"
 
-enum { GLA_CHUNK = 64, MAX_DIM = 256 }; /* as in gla.cu; maximum dim, limited by the kernels' shared memory */
+/* as in gla.cu; the largest dim, limited by the kernels' shared memory, and that of the kernels for tensor cores */
+enum { GLA_CHUNK = 64, MAX_DIM = 256, FAST_DIM = 128 };
 
 static const char *refuses(const bo_attention *attention, const bo_gpu_properties *gpu)
 {
@@ -18,10 +19,17 @@ static bool is_step(const bo_gpu_attention *call)
            call->queries.rows <= 2 * (size_t)call->queries.sequences;
 }
 
-/* DELTA: shared memory holds fewer keys if dim is larger. */
-static int chunk_of(const bo_gpu_attention *call, bool delta)
+/* True if the kernels for tensor cores compute the call. */
+static bool is_fast(const bo_gpu_attention *call)
 {
-    if (!delta) return GLA_CHUNK;
+    return call->type == BO_ELEMENT_BFLOAT16 && call->dim <= FAST_DIM && !call->reads_first &&
+           bo_gpu_has(call, BO_GPU_ARRAY_K);
+}
+
+/* DELTA: shared memory holds fewer keys if dim is larger. */
+static int chunk_of(const bo_gpu_attention *call, bool delta, bool fast)
+{
+    if (!delta || fast) return GLA_CHUNK;
     return call->dim <= 64 ? 64 : call->dim <= 128 ? 32 : 16;
 }
 
@@ -35,17 +43,49 @@ static void carve_errors(const bo_gpu_attention *call, bool backward, bo_carver 
     if (backward) out->du = bo_carve(carver, rows * (size_t)call->value_dim, bytes);
 }
 
+/* The arrays of the kernels for tensor cores. */
+static void carve_fast(const bo_gpu_attention *call, size_t tiles, bool backward, bo_carver *carver, bo_gpu_memory *out)
+{
+    const size_t chunks = tiles * (size_t)call->key_heads, padded = call->dim <= 64 ? 64 : 128,
+                 matrix = (size_t)call->value_dim * padded, half = sizeof(uint16_t);
+    const size_t all = backward ? tiles * (size_t)call->heads : chunks;
+    out->padded = (int)padded;
+    out->memories = bo_carve(carver, chunks * matrix, half);
+    if (backward) out->gradients = bo_carve(carver, all * matrix, half);
+    out->parts = bo_carve_floats(carver, all * matrix);
+    out->decays = bo_carve_floats(carver, chunks * padded);
+    if (backward && call->heads != call->key_heads) {
+        const size_t rows = call->keys.rows * (size_t)call->heads;
+        out->dk_parts = bo_carve_floats(carver, rows * (size_t)call->dim);
+        out->dv_parts = bo_carve_floats(carver, rows * (size_t)call->value_dim);
+        out->dlog_parts = bo_carve_floats(carver, out->delta ? rows : rows * (size_t)call->dim);
+        if (out->delta) out->dbeta_parts = bo_carve_floats(carver, rows);
+    }
+    if (!out->delta) return;
+    carve_errors(call, false, carver, out);
+    out->transitions = bo_carve(carver, chunks * padded * padded, half);
+    if (backward) out->inverses = bo_carve(carver, chunks * 2 * GLA_CHUNK * GLA_CHUNK, half);
+}
+
 static bo_gpu_memory memory_of(const bo_attention *attention, const bo_gpu_attention *call, bool backward,
                                bo_carver *carver)
 {
-    const bool delta = attention->desc.kind == BO_ATTENTION_DELTA;
-    bo_gpu_memory out = {.call = *call, .delta = delta, .unit = attention->desc.unit, .chunk = chunk_of(call, delta)};
+    const bool delta = attention->desc.kind == BO_ATTENTION_DELTA, fast = is_fast(call);
+    bo_gpu_memory out = {.call = *call,
+                         .delta = delta,
+                         .unit = attention->desc.unit,
+                         .fast = fast,
+                         .chunk = chunk_of(call, delta, fast)};
     const size_t heads = (size_t)call->key_heads, matrices = heads * (size_t)call->dim * (size_t)call->value_dim,
                  bytes = delta ? bo_gpu_bytes(call->type) : sizeof(float),
                  tiles = bo_gpu_has(call, BO_GPU_ARRAY_K)
                              ? call->keys.rows / (size_t)out.chunk + (size_t)call->keys.sequences
                              : 0,
                  ends = call->reads_first ? (size_t)call->keys.sequences * matrices : 0;
+    if (fast) {
+        carve_fast(call, tiles, backward, carver, &out);
+        return out;
+    }
     out.memories = bo_carve(carver, tiles * matrices, bytes);
     if (backward) out.gradients = bo_carve(carver, tiles * matrices, bytes);
     if (ends) out.ends = bo_carve_floats(carver, ends);

@@ -9,7 +9,7 @@
  * read 5 times: 28 d² / CHUNK bytes per token. Multiply-adds per token: 2 d² + CHUNK d. Backward: about 9 n d t + 84 n
  * d² / CHUNK bytes, and 6 d² + 3 CHUNK d. */
 #include "launches.cuh"
-#include "memory.cuh"
+#include "memory_fast.cuh"
 
 namespace bo {
 namespace gla {
@@ -663,17 +663,20 @@ template <typename T> static bo_gpu_error gradients_typed(bo_gpu *cuda, const bo
 
 bo_gpu_error gla_memories(bo_gpu *cuda, const bo_gpu_memory *a)
 {
+    if (a->fast) return gla_fast_memories(cuda, a);
     return a->call.type == BO_ELEMENT_FLOAT32 ? gla::memories_typed<float>(cuda, a)
                                               : gla::memories_typed<bf16>(cuda, a);
 }
 
 bo_gpu_error gla_outputs(bo_gpu *cuda, const bo_gpu_memory *a)
 {
+    if (a->fast) return gla_fast_outputs(cuda, a);
     return a->call.type == BO_ELEMENT_FLOAT32 ? gla::outputs_typed<float>(cuda, a) : gla::outputs_typed<bf16>(cuda, a);
 }
 
 bo_gpu_error gla_gradients(bo_gpu *cuda, const bo_gpu_memory *a)
 {
+    if (a->fast) return gla_fast_gradients(cuda, a);
     return a->call.type == BO_ELEMENT_FLOAT32 ? gla::gradients_typed<float>(cuda, a)
                                               : gla::gradients_typed<bf16>(cuda, a);
 }

@@ -6,7 +6,7 @@
  *
  * memory_step: a token reads and writes 8 d² bytes of its state, and computes 6 d² operations (GLA: 4 d²). */
 #include "launches.cuh"
-#include "memory.cuh"
+#include "memory_fast.cuh"
 
 namespace bo {
 namespace reading {
@@ -203,6 +203,32 @@ template <typename T> __global__ void __launch_bounds__(TILE_THREADS) step_kerne
     }
 }
 
+/* ---- query heads ------------------------------------------------------------------------------------------------- */
+
+/* The sums of the parts of the query heads of each key head: rows x heads x width. */
+__global__ void __launch_bounds__(TILE_THREADS)
+    add_heads_kernel(bo_gpu_attention call, const float *parts, bf16 *to, bo_gpu_strides by, int width)
+{
+    const size_t index = (size_t)blockIdx.x * TILE_THREADS + threadIdx.x, columns = (size_t)(call.key_heads * width);
+    if (index >= call.keys.rows * columns) return;
+    const size_t row = index / columns;
+    const int h = (int)(index % columns) / width, c = (int)(index % columns) % width,
+              group = call.heads / call.key_heads;
+    const float *from = parts + (row * (size_t)call.heads + (size_t)(h * group)) * (size_t)width + (size_t)c;
+    float sum = 0.0f;
+    for (int g = 0; g < group; g++) sum += from[(size_t)(g * width)];
+    numbers_at(to, by, sequence_in(call.keys, by, row), row, h)[c] = from_float<bf16>(sum);
+}
+
+static bo_gpu_error add_heads(bo_gpu *cuda, const bo_gpu_memory *a, const float *parts, void *to,
+                              const bo_gpu_strides &by, int width)
+{
+    if (!to) return nullptr;
+    const size_t count = a->call.keys.rows * (size_t)(a->call.key_heads * width);
+    return launch(cuda, dim3((unsigned)ceil_div(count, TILE_THREADS)), dim3(TILE_THREADS), 0, add_heads_kernel, a->call,
+                  parts, (bf16 *)to, by, width);
+}
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 template <typename T> static bo_gpu_error step_typed(bo_gpu *cuda, const bo_gpu_memory *a)
@@ -235,6 +261,18 @@ template <typename T> static bo_gpu_error read_gradients_typed(bo_gpu *cuda, con
 }
 
 } // namespace reading
+
+bo_gpu_error add_query_heads(bo_gpu *cuda, const bo_gpu_memory *a)
+{
+    const bo_gpu_attention &call = a->call;
+    const bo_gpu_attention_strides &by = call.strides;
+    if (!a->dk_parts) return nullptr;
+    bo_gpu_error error = reading::add_heads(cuda, a, a->dk_parts, call.dk, by.dk, call.dim);
+    if (!error) error = reading::add_heads(cuda, a, a->dv_parts, call.dv, by.dv, call.value_dim);
+    if (!error)
+        error = reading::add_heads(cuda, a, a->dlog_parts, call.dlog_gate, by.dlog_gate, a->delta ? 1 : call.dim);
+    return error ? error : reading::add_heads(cuda, a, a->dbeta_parts, call.dbeta, by.dbeta, 1);
+}
 
 bo_gpu_error memory_read(bo_gpu *cuda, const bo_gpu_memory *a)
 {
