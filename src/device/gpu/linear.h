@@ -29,6 +29,7 @@ typedef struct bo_gpu_linear_attention {
                                     divided by Σ weights */
     float clamp;
     bool fast;   /* the tensor-core kernels for bfloat16, else the general kernels */
+    bool stored; /* the tensor-core kernels with features in memory (features_stored.cuh); `fast` is set, too */
     bool steps;  /* about one token per sequence, from and to states */
     int segment; /* rows */
     size_t sums_floats;
@@ -49,7 +50,18 @@ typedef struct bo_gpu_linear_attention {
     float *scales;
     float *chunk_scales; /* fast: log scales before each chunk of 64 rows of each segment */
     float *norms;        /* the results of bo_normalize: rows of queries x heads */
+    /* stored: bfloat16 arrays are void. A row of features has `stored_dim` elements, zeros after the last feature; a
+     * wide row has value_dim + 8 elements, the last 8 of which hold a number as a sum of bfloat16 numbers. */
+    int stored_dim;
+    void *fq, *fk;                    /* features: rows x heads x stored_dim */
+    float *query_scales, *key_scales; /* their log scales: rows x heads */
+    float *shifts, *gate_sums;        /* of rows of keys x key_heads: stored_exponents */
+    float *kept;                      /* the factor of the sums before each segment in the sums after it */
+    void *before, *all; /* wide sums: before each segment, after each sequence; key_heads x features rows each */
     /* of backward */
+    void *later;             /* stored: gradients of the sums after each segment of keys, like `before` */
+    void *dn;                /* stored: gradients of numerators and denominators: rows x heads wide rows */
+    void *dfq, *dfk;         /* stored: gradients of the features */
     float *gradients;        /* gradient of the sums from the queries of each segment; then from all later queries */
     float *after;            /* gradient from later queries, by segment of keys: `gradients` if causal */
     float *gradient_totals;  /* gradient from all queries of each sequence */
