@@ -215,6 +215,10 @@ static void carve_backward(const bo_attention *attention, bo_gpu_linear_attentio
     if (!bo_gpu_requested(c, BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_LOG_DECAY)) return;
     a->flow = bo_carve(carver, c->queries.rows * (size_t)c->heads, sizeof *a->flow);
     a->key_flow = bo_carve(carver, c->keys.rows * heads, sizeof *a->key_flow);
+    if (!a->stored) return;
+    const size_t tiles = ((size_t)a->stored_dim + 63) / 64;
+    a->flow_parts = bo_carve_floats(carver, tiles * c->queries.rows * (size_t)c->heads);
+    a->key_flow_parts = bo_carve_floats(carver, tiles * c->keys.rows * heads);
 }
 
 /* Sizes with kernels for bfloat16: device/features_sets.cuh. */

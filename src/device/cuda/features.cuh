@@ -145,6 +145,7 @@ bo_gpu_error map_rows_back(bo_gpu *cuda, const arguments *a, bool keys);
 unsigned map_rows_blocks(const arguments *a, bool keys); /* of map_rows_back, for each head */
 bo_gpu_error stored_sums(bo_gpu *cuda, const arguments *a, bool keys);
 bo_gpu_error stored_values(bo_gpu *cuda, const arguments *a, bool keys);
+int gradient_columns(const arguments *a);
 bo_gpu_error stored_forward(bo_gpu *cuda, const arguments *a);
 bo_gpu_error stored_backward(bo_gpu *cuda, const arguments *a);
 

@@ -13,6 +13,8 @@ struct map_side {
     bf16 *f, *dx;
     float *scales; /* log scales; NULL: not needed */
     double *flow;  /* NULL: not needed */
+    const float *flow_parts;
+    int parts; /* of the flow: tiles of features */
     bo_gpu_strides x_by, dx_by;
     bo_gpu_rows rows;
     int heads, group;       /* query heads of a key head */
@@ -263,6 +265,8 @@ static map_side side_of(const arguments *a, bool keys)
     side.scales = keys ? a->key_scales : a->query_scales, side.flow = keys ? a->key_flow : a->flow;
     side.x_by = keys ? c.strides.k : c.strides.q, side.dx_by = keys ? c.strides.dk : c.strides.dq;
     side.rows = keys ? c.keys : c.queries;
+    side.flow_parts = keys ? a->key_flow_parts : a->flow_parts;
+    side.parts = (a->stored_dim + gradient_columns(a) - 1) / gradient_columns(a);
     side.heads = keys ? c.key_heads : c.heads, side.group = keys ? 1 : group;
     return side;
 }
@@ -414,8 +418,11 @@ __global__ void __launch_bounds__(MAP_THREADS, XT <= 8 ? 2 : 1)
         for (int r = 0; r < 2; r++) {
             const size_t at = begin + (size_t)(row + 8 * r);
             flow[r] = quad_sum(sum[r]), push[r] = a.map.norm * flow[r];
-            if (side.flow && lane_column() == 0 && at < side.rows.rows)
-                side.flow[at * (size_t)side.heads + (size_t)head] = (double)flow[r];
+            if (!side.flow || lane_column() != 0 || at >= side.rows.rows) continue;
+            const size_t place = at * (size_t)side.heads + (size_t)head, all = side.rows.rows * (size_t)side.heads;
+            double whole = 0; /* of gradients before they were rounded */
+            for (int p = 0; p < side.parts; p++) whole += (double)side.flow_parts[(size_t)p * all + place];
+            side.flow[place] = whole;
         }
         copy_wait<0>();
         __syncthreads();

@@ -200,6 +200,28 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, 2) stored_gradients_kernel
     }
     copy_wait<0>();
     __syncthreads();
+    if (a.flow) {
+        const bf16 *f = stored_row((const bf16 *)(KEYS ? a.fk : a.fq), at.first, own_heads, head, dim) + feature;
+        float *parts = KEYS ? a.key_flow_parts : a.flow_parts;
+        parts += (size_t)blockIdx.z * (KEYS ? a.call.keys.rows : a.call.queries.rows) * (size_t)own_heads;
+        for (int r = 0; r < 2; r++) {
+            const int place = mine + lane_row() + 8 * r;
+            float sum = 0;
+#pragma unroll
+            for (int t = 0; t < DT / 8; t++) {
+                const int column = 8 * t + lane_column();
+                float low = 0, high = 0;
+                if (place < at.count && feature + column < dim)
+                    unpack_bf16(
+                        *reinterpret_cast<const uint32_t *>(f + (size_t)place * (size_t)(own_heads * dim) + column),
+                        low, high);
+                sum += low * df[t][2 * r] + high * df[t][2 * r + 1];
+            }
+            sum = quad_sum(sum);
+            if (place < at.count && lane_column() == 0)
+                parts[(at.first + (size_t)place) * (size_t)own_heads + (size_t)head] = sum;
+        }
+    }
     const float ones[2] = {1, 1};
     bf16 *to = stored_row((bf16 *)(KEYS ? a.dfk : a.dfq), row, own_heads, head, dim) + feature;
     write_tile<DT / 8>(df, ones, ring, to, (size_t)own_heads * (size_t)dim, at.count - first, dim - feature);
@@ -215,10 +237,15 @@ template <int DT, bool KEYS> static bo_gpu_error gradients_of(bo_gpu *cuda, cons
     return launch(cuda, grid, dim3(STORED_WARPS * WARP), shared, stored_gradients_kernel<DT, KEYS>, *a, tiles);
 }
 
+/* Columns of features per block. */
+int gradient_columns(const arguments *a)
+{
+    return a->stored_dim <= 64 || a->call.value_dim > 64 ? 64 : 128;
+}
+
 static bo_gpu_error stored_gradients(bo_gpu *cuda, const arguments *a, bool keys)
 {
-    if (a->stored_dim <= 64 || a->call.value_dim > 64)
-        return keys ? gradients_of<64, true>(cuda, a) : gradients_of<64, false>(cuda, a);
+    if (gradient_columns(a) == 64) return keys ? gradients_of<64, true>(cuda, a) : gradients_of<64, false>(cuda, a);
     return keys ? gradients_of<128, true>(cuda, a) : gradients_of<128, false>(cuda, a);
 }
 

@@ -59,16 +59,17 @@ typedef struct bo_gpu_linear_attention {
     float *kept;                      /* the factor of the sums before each segment in the sums after it */
     void *before, *all; /* wide sums: before each segment, after each sequence; key_heads x features rows each */
     /* of backward */
-    void *later;             /* stored: gradients of the sums after each segment of keys, like `before` */
-    void *dn;                /* stored: gradients of numerators and denominators: rows x heads wide rows */
-    void *dfq, *dfk;         /* stored: gradients of the features */
-    float *gradients;        /* gradient of the sums from the queries of each segment; then from all later queries */
-    float *after;            /* gradient from later queries, by segment of keys: `gradients` if causal */
-    float *gradient_totals;  /* gradient from all queries of each sequence */
-    double *flow, *key_flow; /* f·df of queries (rows x heads) and keys (rows x key_heads); NULL: no gates */
-    float *partials;         /* partial parameter gradients by block, then key head */
-    int blocks;              /* … and the number of blocks */
-    size_t partial_floats;   /* per key head: σ, M, W', b, b', as far as requested */
+    void *later;            /* stored: gradients of the sums after each segment of keys, like `before` */
+    void *dn;               /* stored: gradients of numerators and denominators: rows x heads wide rows */
+    void *dfq, *dfk;        /* stored: gradients of the features */
+    float *gradients;       /* gradient of the sums from the queries of each segment; then from all later queries */
+    float *after;           /* gradient from later queries, by segment of keys: `gradients` if causal */
+    float *gradient_totals; /* gradient from all queries of each sequence */
+    double *flow, *key_flow;            /* f·df of queries (rows x heads) and keys (rows x key_heads); NULL: no gates */
+    float *partials;                    /* partial parameter gradients by block, then key head */
+    int blocks;                         /* … and the number of blocks */
+    size_t partial_floats;              /* per key head: σ, M, W', b, b', as far as requested */
+    float *flow_parts, *key_flow_parts; /* stored, if there is a flow: f·df of each tile of features, then of rows */
 } bo_gpu_linear_attention;
 
 /* row_transform: t = M x + b for each head of rows of `heads` heads; each key head has an M and a b, which heads /
