@@ -1,6 +1,5 @@
 /* Attention with features on the device: the memory of a call, and the maps that its kernels read. */
 #include <stdio.h>
-#include <stdlib.h>
 #include "../../features/enums.h"
 #include "linear.h"
 #include "../../features/parts.h"
@@ -265,9 +264,8 @@ static bool has_stored_kernels(const bo_attention *attention, const bo_gpu_atten
     const bo_row_transform_type transform = bo_row_transform_type_of(bo_attention_describe(attention));
     const bool unit = transform == BO_ROW_TRANSFORM_UNIT, before = !unit && transform != BO_ROW_TRANSFORM_NONE;
     const size_t value_dim = attention->desc.value_dim;
-    if (attention->desc.dim != parts.dim || (unit && parts.norm != 0)) return false;
-    if (before && parts.dim != BO_GPU_ROW_TRANSFORM_DIM) return false;
-    if (parts.dim % 8 || value_dim % 8 || parts.frequencies % 8) return false;
+    if ((!before && attention->desc.dim != parts.dim) || (unit && parts.norm != 0)) return false;
+    if (attention->desc.dim % 8 || parts.dim % 8 || value_dim % 8 || parts.frequencies % 8) return false;
     if (parts.dim > MAX_STORED_DIM || value_dim > MAX_STORED_DIM) return false;
     if (parts.frequencies > MAX_STORED_FREQUENCIES) return false;
     return stored_bytes(&parts, value_dim, unit) <= call->shared_bytes;
@@ -280,7 +278,6 @@ static kernel_set kernels_of(const bo_attention *attention, const bo_gpu_attenti
     if (!call->causal && attention->desc.gate != BO_GATE_NONE) return KERNELS_GENERAL;
     if (!bo_gpu_attention_is_aligned(call)) return KERNELS_GENERAL;
     const bool stored = has_stored_kernels(attention, call);
-    if (stored && getenv("BOCHNER_STORED")) return KERNELS_STORED;
     if (attention->desc.dim == parts.dim && parts.form != BO_MAP_HEDGEHOG &&
         has_kernels(&parts, attention->desc.value_dim))
         return KERNELS_FAST;
@@ -378,25 +375,27 @@ static bo_gpu_row_transform keys_of(const bo_gpu_attention *c)
 }
 
 /* Describes the transform if it precedes the kernels: its results replace q and k of the call. */
-static void carve_sides(bo_gpu_linear_part *part, const bo_gpu_attention *c, bool backward, bo_carver *carver)
+static void carve_sides(bo_gpu_linear_part *part, const bo_attention *attention, const bo_gpu_attention *c,
+                        bool backward, bo_carver *carver)
 {
-    enum { DIM = BO_GPU_ROW_TRANSFORM_DIM };
+    const size_t dim = (size_t)c->dim, width = map_parts(attention).dim;
     bo_gpu_attention *inner = &part->attention.call;
     part->sides[0] = queries_of(c), part->sides[1] = keys_of(c), part->count = bo_gpu_has(c, BO_GPU_ARRAY_K) ? 2 : 1;
     for (int i = 0; i < part->count; i++) {
         bo_gpu_row_transform *side = &part->sides[i];
-        const size_t numbers = side->rows * (size_t)side->heads * DIM;
+        const size_t numbers = side->rows * (size_t)side->heads * width;
+        side->dim = (int)dim, side->width = (int)width;
         side->key_heads = c->key_heads, side->parts = parts_of(side->rows);
         side->t = bo_carve(carver, numbers, bo_gpu_bytes(BO_ELEMENT_BFLOAT16));
         if (!backward) continue;
         side->dt = bo_carve(carver, numbers, bo_gpu_bytes(BO_ELEMENT_BFLOAT16));
-        side->partials = bo_carve_floats(carver, (size_t)(side->parts * side->key_heads) * DIM * (DIM + 1));
+        side->partials = bo_carve_floats(carver, (size_t)(side->parts * side->key_heads) * width * (dim + 1));
     }
     inner->q = part->sides[0].t, inner->dq = part->sides[0].dt;
-    inner->strides.q = inner->strides.dq = bo_gpu_tokens_first(c->heads, DIM);
+    inner->strides.q = inner->strides.dq = bo_gpu_tokens_first(c->heads, (int)width);
     if (part->count < 2) return;
     inner->k = part->sides[1].t, inner->dk = part->sides[1].dt;
-    inner->strides.k = inner->strides.dk = bo_gpu_tokens_first(c->key_heads, DIM);
+    inner->strides.k = inner->strides.dk = bo_gpu_tokens_first(c->key_heads, (int)width);
 }
 
 /* ---- both directions --------------------------------------------------------------------------------------------- */
@@ -407,7 +406,7 @@ bo_gpu_linear_part bo_gpu_linear_make(const bo_attention *attention, const bo_gp
     bo_gpu_linear_part out = {.attention = begin(attention, call, kernels_of(attention, call))};
     carve_forward(attention, &out.attention, kept, scratch);
     if (backward) carve_backward(attention, &out.attention, scratch);
-    if (transforms_first(attention, out.attention.fast)) carve_sides(&out, call, backward, scratch);
+    if (transforms_first(attention, out.attention.fast)) carve_sides(&out, attention, call, backward, scratch);
     return out;
 }
 
