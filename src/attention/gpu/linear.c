@@ -285,13 +285,15 @@ static kernel_set kernels_of(const bo_attention *attention, const bo_gpu_attenti
 }
 
 /* Rows per segment of the fast kernels: a multiple of the chunk, so that all segments run concurrently, two per
- * processor. */
+ * processor. Sequences are divided separately; they are assumed to be of equal length. */
 static size_t fast_segment(const bo_gpu_attention *call)
 {
     enum { CHUNK = 64, DEFAULT_PROCESSORS = 132 };
     const int found = call->processors;
     const size_t processors = found > 0 ? (size_t)found : DEFAULT_PROCESSORS;
-    const size_t each = (call->queries.rows * (size_t)call->heads + 2 * processors - 1) / (2 * processors);
+    const size_t sequences = bo_max((size_t)call->queries.sequences, 1), blocks = sequences * (size_t)call->heads,
+                 tokens = (call->queries.rows + sequences - 1) / sequences;
+    const size_t segments = bo_max(2 * processors / blocks, 1), each = (tokens + segments - 1) / segments;
     return each ? (each + CHUNK - 1) / CHUNK * CHUNK : CHUNK;
 }
 
