@@ -59,7 +59,8 @@ static int measure_device(bench_run *run, const attention_options *o)
                                                              .batch_tokens = o->batch_tokens,
                                                              .repeats = o->repeats,
                                                              .seed = run->session->common.seed,
-                                                             .precision = DEVICE_PRECISION(o)});
+                                                             .precision = DEVICE_PRECISION(o),
+                                                             .grid = o->grid});
 }
 
 static int measure(bench_run *run, void *user)
@@ -110,6 +111,9 @@ static const cli_option rows[] = {
     COUNT("batch-tokens", "N", attention_options, batch_tokens, "tokens of all sequences; at least one sequence",
           .low = 16, .high = 1 << 24, .initial = "65536"),
     PRECISION(attention_options, .traits = 0),
+    FLAG("grid", attention_options, grid,
+         "measure dimensions 32 to 256 with 32 to 512 features at equal work, relative to 64 dimensions and 128 "
+         "features"),
     SECTION("Comparison"),
     TEXT("peers", "DIR", attention_options, run.peers, "directory with the comparison scripts",
          .initial = "bench/peers"),

@@ -21,6 +21,7 @@ typedef struct attention_options {
     device_options device;
     size_t heads, dim, batch_tokens; /* on a device */
     bo_precision precision;
+    bool grid;
 } attention_options;
 
 typedef struct attention_bench {

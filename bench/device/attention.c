@@ -6,6 +6,7 @@
 typedef struct shape {
     const device_attention_options *options;
     size_t tokens, sequences, features;
+    size_t dim, value_dim; /* 0: the dimensions of the options */
 } shape;
 
 /* ---- one attention ----------------------------------------------------------------------------------------------- */
@@ -15,7 +16,8 @@ static bo_attention_desc describe(const shape *s, const char *kind)
     bo_attention_desc desc = {.features = {.features = s->features, .seed = s->options->seed}};
     bo_attention_preset(kind, &desc);
     desc.heads = s->options->heads;
-    desc.dim = s->options->dim;
+    desc.dim = s->dim ? s->dim : s->options->dim;
+    if (s->value_dim) desc.value_dim = s->value_dim;
     desc.causal = true;
     if (!bo_attention_has(&desc, BO_TRAIT_FEATURES)) desc.features.features = 0;
     return desc;
@@ -28,6 +30,7 @@ static size_t set_inputs(const device_bench *bench, const bo_attention_desc *des
     const size_t heads = desc->heads, columns = heads * desc->dim, rank = desc->rank ? desc->rank : desc->dim;
     size_t count = 0;
     for (; count < 3; count++) in[count] = (device_input){rows, columns, bench->storage, 0, 1, INFINITY};
+    in[2].columns = heads * desc->value_dim;
     *present = 0;
     if (bo_attention_has(desc, BO_TRAIT_CHANNELS) || desc->gate == BO_GATE_CONVEX || desc->gate == BO_GATE_DECAY) {
         const size_t gates = bo_attention_has(desc, BO_TRAIT_CHANNELS) ? columns : heads;
@@ -80,9 +83,10 @@ static void report(device_bench *bench, const shape *s, const char *kind, const 
               floor_seconds / seconds);
 }
 
-static bo_status measure_call(device_bench *bench, const shape *s, const char *kind, device_call *call)
+static bo_status measure_call(device_bench *bench, const shape *s, const char *kind, device_call *call, void *unused)
 {
     double seconds;
+    (void)unused;
     const double operations = bo_backend_cpu()->ops[BO_OPERATION_ATTENTION]->operations(bench->context, &call->forward);
     BO_TRY(device_time(bench, device_call_forward, call, &seconds));
     report(bench, s, kind, call, false, operations, seconds);
@@ -91,7 +95,10 @@ static bo_status measure_call(device_bench *bench, const shape *s, const char *k
     return BO_OK;
 }
 
-static bo_status measure_shape(device_bench *bench, const shape *s, const char *kind)
+/* Opens the call of a shape and passes it to `use`. */
+typedef bo_status (*shape_use)(device_bench *bench, const shape *s, const char *kind, device_call *call, void *of);
+
+static bo_status with_shape(device_bench *bench, const shape *s, const char *kind, shape_use use, void *of)
 {
     const bo_attention_desc desc = describe(s, kind);
     bo_attention *attention = NULL;
@@ -102,7 +109,7 @@ static bo_status measure_shape(device_bench *bench, const shape *s, const char *
         set_inputs(bench, bo_attention_describe(attention), s->tokens * s->sequences, &attributes.given, in);
     device_call call;
     bo_status status = device_call_open(bench, BO_OPERATION_ATTENTION, &attributes, s->sequences, inputs, in, &call);
-    if (status == BO_OK) status = measure_call(bench, s, kind, &call);
+    if (status == BO_OK) status = use(bench, s, kind, &call, of);
     device_call_close(bench, &call);
     bo_attention_destroy(attention);
     return status;
@@ -114,7 +121,7 @@ static bo_status measure_shape(device_bench *bench, const shape *s, const char *
 /* Prints a warning if a shape is refused or does not fit, and continues with the next kind. */
 static bool measure_at(device_bench *bench, const shape *s, const char *kind)
 {
-    const bo_status status = measure_shape(bench, s, kind);
+    const bo_status status = with_shape(bench, s, kind, measure_call, NULL);
     if (status != BO_UNSUPPORTED && status != BO_MEMORY) return device_ok(bench, status);
     cli_warn(bench->run->session, "%s, %zu tokens: %s", kind, s->tokens, bo_context_error(bench->context));
     return true;
@@ -130,20 +137,98 @@ static bool measure_kind(device_bench *bench, const char *kind, void *of)
     for (size_t i = 0; i < o->lengths->count; i++)
         for (size_t j = 0; j < features->count; j++) {
             const size_t tokens = o->lengths->items[i], sequences = o->batch_tokens / tokens;
-            const shape s = {o, tokens, sequences ? sequences : 1, features->items[j]};
+            const shape s = {o, tokens, sequences ? sequences : 1, features->items[j], 0, 0};
             if (cli_interrupted() || !measure_at(bench, &s, kind)) return false;
         }
     return true;
 }
 
+/* ---- the grid ---------------------------------------------------------------------------------------------------- */
+
+/* Dimensions of queries and values. */
+static const size_t grid_dims[][2] = {{64, 64},   {32, 32},   {80, 80},  {96, 96},
+                                      {128, 128}, {256, 256}, {64, 128}, {128, 64}};
+static const size_t grid_features[] = {128, 32, 64, 256, 512};
+
+/* Forward, and forward and backward: seconds of the first cell and of the current one. */
+typedef struct grid_times {
+    double first[2], now[2];
+    size_t beyond; /* cells slower than the limit */
+} grid_times;
+
+/* Tokens with the work of the first cell, n (d D + D d_v), in steps of 256. */
+static size_t grid_tokens(const device_bench *bench, size_t dim, size_t value_dim, size_t features)
+{
+    enum { TOKENS = 32768, WORK = 128 * (64 + 64) };
+    const size_t tokens = (size_t)TOKENS * WORK / (features * (dim + value_dim)) / 256 * 256;
+    if (bench->emulated) return 32;
+    return tokens < 256 ? 256 : tokens;
+}
+
+static bo_status measure_cell(device_bench *bench, const shape *s, const char *kind, device_call *call, void *of)
+{
+    grid_times *times = of;
+    const double operations = bo_backend_cpu()->ops[BO_OPERATION_ATTENTION]->operations(bench->context, &call->forward);
+    const double limit = s->features * s->value_dim <= 32768 ? 2 : 4;
+    BO_TRY(device_time(bench, device_call_forward, call, &times->now[0]));
+    BO_TRY(device_time(bench, device_call_both, call, &times->now[1]));
+    for (int both = 0; both < 2; both++) {
+        const double seconds = times->now[both],
+                     floor_seconds = floor_of(bench, bytes_of(call, both), (both ? 3 : 1) * operations);
+        char name[128], features[32] = "";
+        if (times->first[both] == 0) times->first[both] = seconds;
+        const double ratio = seconds / times->first[both];
+        times->beyond += ratio > limit;
+        if (s->features) snprintf(features, sizeof features, ", %zu features", s->features);
+        snprintf(name, sizeof name, "%s, %zu and %zu dimensions%s, forward%s", kind, s->dim, s->value_dim, features,
+                 both ? " + backward" : "");
+        bench_add(bench->run, name, 1e3 * seconds, "ms", NAN, true,
+                  "%zu tokens, %zu heads: floor %.4g ms, %.2f of its speed; %.2f times the first cell%s", s->tokens,
+                  s->options->heads, 1e3 * floor_seconds, floor_seconds / seconds, ratio,
+                  ratio > limit ? ", beyond the limit" : "");
+    }
+    return BO_OK;
+}
+
+static bool measure_grid(device_bench *bench, const char *kind, void *of)
+{
+    bo_attention_desc desc = {0};
+    grid_times times = {{0, 0}, {0, 0}, 0};
+    bo_attention_preset(kind, &desc);
+    const bool fixed = desc.features.function == BO_FUNCTION_ELU || desc.features.function == BO_FUNCTION_IDENTITY,
+               has_features = bo_attention_has(&desc, BO_TRAIT_FEATURES) && !fixed;
+    for (size_t i = 0; i < CLI_COUNT_OF(grid_dims); i++)
+        for (size_t j = 0; j < (has_features ? CLI_COUNT_OF(grid_features) : 1); j++) {
+            const size_t dim = grid_dims[i][0], value_dim = grid_dims[i][1], features = grid_features[j];
+            const shape s = {of,  grid_tokens(bench, dim, value_dim, has_features ? features : dim),
+                             1,   has_features ? features : 0,
+                             dim, value_dim};
+            if (cli_interrupted()) return false;
+            const bo_status status = with_shape(bench, &s, kind, measure_cell, &times);
+            if (status != BO_UNSUPPORTED && status != BO_MEMORY) {
+                if (!device_ok(bench, status)) return false;
+                continue;
+            }
+            cli_warn(bench->run->session, "%s, %zu and %zu dimensions, %zu features: %s", kind, dim, value_dim,
+                     s.features, bo_context_error(bench->context));
+        }
+    char name[96];
+    snprintf(name, sizeof name, "%s, cells beyond the limit", kind);
+    bench_add(bench->run, name, (double)times.beyond, "", NAN, false,
+              "limit: 2 times the first cell, 4 times if features x value dimensions > 32768");
+    return true;
+}
+
 int device_attention(bench_run *run, const device_attention_options *options)
 {
-    static const char kinds[] = "softmax,rfa,rfa-gate,favor,dark,hybrid,gla,gated-delta";
+    static const char all[] = "softmax,rfa,rfa-gate,favor,dark,hybrid,gla,gated-delta",
+                      in_grid[] = "favor,rfa,rfa-gate,dark,linear";
+    const char *kinds = options->grid ? in_grid : all;
     device_bench bench;
     bool ok = device_open(run, options->device, options->precision, options->repeats, &bench) &&
               device_references(&bench) &&
-              device_each_kind(&bench, options->device->kinds ? options->device->kinds : kinds, measure_kind,
-                               (void *)(uintptr_t)options);
+              device_each_kind(&bench, options->device->kinds ? options->device->kinds : kinds,
+                               options->grid ? measure_grid : measure_kind, (void *)(uintptr_t)options);
     device_close(&bench);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NOISE = 1000003 }; /* a prime: rows of any width repeat only after this number of rows */
+enum { NOISE = 262147 }; /* a prime: rows of any width repeat only after this number of rows */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 

@@ -61,6 +61,7 @@ typedef struct device_attention_options {
     size_t heads, dim, batch_tokens, repeats;
     uint64_t seed;
     bo_precision precision;
+    bool grid; /* shapes of equal work instead of `lengths` and `features` */
 } device_attention_options;
 int device_attention(bench_run *run, const device_attention_options *options);
 

@@ -11,6 +11,9 @@ done
 succeeds "$BOCHNER" bench attention --device cuda $shape --kinds ridge,rfa --json
 grep -q 'ridge is not supported' err || complain "ridge attention is not refused: $(cat err)"
 grep -q '"rfa, 16 features, 32 tokens, forward + backward"' out || complain "no kind is measured after one that is refused: $(cat out)"
+succeeds "$BOCHNER" bench attention --device cuda --grid --heads 1 --repeats 1 --kinds linear
+grep -q '^linear, 256 and 256 dimensions, forward + backward .* times the first cell' out || complain "the grid has no last cell: $(cat out)"
+grep -q '^linear, cells beyond the limit' out || complain "the grid has no number of slow cells: $(cat out)"
 fails 1 "no attention 'softmx'" "$BOCHNER" bench attention --device cuda $shape --kinds softmx
 
 model="--layers 1 --width 32 --heads 2 --vocab 256 --repeats 1"

@@ -130,21 +130,48 @@ static size_t segments_of(const bo_gpu_rows *rows, int segment)
     return rows->rows / (size_t)segment + (size_t)rows->sequences;
 }
 
+/* An array of bfloat16 numbers. */
+static void *carve_halves(bo_carver *carver, size_t count)
+{
+    return bo_carve(carver, count, bo_gpu_bytes(BO_ELEMENT_BFLOAT16));
+}
+
+/* Memory of the kernels with features in memory: what backward reads, and features. */
+static void carve_stored(const bo_attention *attention, bo_gpu_linear_attention *a, bo_carver *kept, bo_carver *scratch)
+{
+    const bo_gpu_attention *c = &a->call;
+    const size_t heads = (size_t)c->key_heads, keys = bo_gpu_has(c, BO_GPU_ARRAY_K) ? c->keys.rows : 0;
+    const size_t segments = keys ? segments_of(&c->keys, a->segment) : 0, sequences = (size_t)c->keys.sequences;
+    const size_t wide = heads * attention->count * (attention->desc.value_dim + 8);
+    a->stored_dim = (int)((attention->count + 15) / 16 * 16);
+    a->shifts = bo_carve_floats(kept, keys * heads);
+    a->gate_sums = bo_carve_floats(kept, keys * heads);
+    a->kept = bo_carve_floats(kept, segments * heads);
+    a->before = carve_halves(kept, segments * wide);
+    a->all = carve_halves(kept, c->causal ? 0 : sequences * wide);
+    a->fq = carve_halves(scratch, c->queries.rows * (size_t)c->heads * (size_t)a->stored_dim);
+    a->fk = carve_halves(scratch, keys * heads * (size_t)a->stored_dim);
+    a->query_scales = bo_carve_floats(scratch, c->queries.rows * (size_t)c->heads);
+    a->key_scales = bo_carve_floats(scratch, keys * heads);
+}
+
 /* Memory that forward writes: saved for backward, or scratch. */
-static void carve_forward(const bo_attention *attention, bo_gpu_linear_attention *a, bo_carver *carver)
+static void carve_forward(const bo_attention *attention, bo_gpu_linear_attention *a, bo_carver *carver,
+                          bo_carver *scratch)
 {
     const bo_gpu_attention *c = &a->call;
     const size_t heads = (size_t)c->key_heads, sequences = (size_t)c->keys.sequences;
     const size_t segments = bo_gpu_has(c, BO_GPU_ARRAY_K) ? segments_of(&c->keys, a->segment) : 0;
     a->sums_floats = attention->sums_bytes / sizeof(float);
-    a->sums = bo_carve_floats(carver, segments * heads * a->sums_floats);
+    a->sums = bo_carve_floats(a->stored ? scratch : carver, segments * heads * a->sums_floats);
     a->begins = bo_carve_floats(carver, segments * heads);
     a->ends = bo_carve_floats(carver, segments * heads);
     a->totals = bo_carve_floats(carver, sequences * heads * a->sums_floats);
     a->total_scales = bo_carve_floats(carver, sequences * heads);
     a->scales = bo_carve_floats(carver, c->keys.rows * heads);
-    a->chunk_scales = bo_carve_floats(carver, a->fast ? segments * heads * (size_t)(a->segment / 64) : 0);
+    a->chunk_scales = bo_carve_floats(carver, a->fast && !a->stored ? segments * heads * (size_t)(a->segment / 64) : 0);
     a->norms = bo_carve_floats(carver, c->queries.rows * (size_t)c->heads);
+    if (a->stored) carve_stored(attention, a, carver, scratch);
 }
 
 static size_t partial_floats(const bo_attention *attention, const bo_gpu_attention *c)
@@ -159,7 +186,7 @@ static size_t partial_floats(const bo_attention *attention, const bo_gpu_attenti
 }
 
 /* Blocks of the kernel with the gradients of parameters: enough for all processors, few partial sums. */
-enum { PARTIAL_BLOCKS = 64 };
+enum { PARTIAL_BLOCKS = 64, MAP_ROWS = 128 /* of a block of device/cuda/features_rows.cu */ };
 
 static void carve_backward(const bo_attention *attention, bo_gpu_linear_attention *a, bo_carver *carver)
 {
@@ -169,13 +196,28 @@ static void carve_backward(const bo_attention *attention, bo_gpu_linear_attentio
     a->after = c->causal ? a->gradients : bo_carve_floats(carver, segments_of(&c->keys, a->segment) * sums);
     a->partial_floats = partial_floats(attention, c);
     a->blocks = PARTIAL_BLOCKS;
-    if (a->fast)
+    if (a->stored)
+        a->blocks = (int)(segments_of(&c->queries, MAP_ROWS) * (size_t)(c->heads / c->key_heads) +
+                          segments_of(&c->keys, MAP_ROWS));
+    else if (a->fast)
         a->blocks = (int)(segments_of(&c->queries, a->segment) * (size_t)(c->heads / c->key_heads) +
                           segments_of(&c->keys, a->segment));
     a->partials = bo_carve_floats(carver, (size_t)a->blocks * heads * a->partial_floats);
+    if (a->stored) {
+        const size_t queries = c->queries.rows * (size_t)c->heads, width = (size_t)a->stored_dim;
+        a->later = carve_halves(carver, segments_of(&c->keys, a->segment) * heads * attention->count *
+                                            (attention->desc.value_dim + 8));
+        a->dn = carve_halves(carver, queries * (attention->desc.value_dim + 8));
+        a->dfq = carve_halves(carver, queries * width);
+        a->dfk = carve_halves(carver, c->keys.rows * heads * width);
+    }
     if (!bo_gpu_requested(c, BO_ATTENTION_GIVEN_LOG_GATE | BO_ATTENTION_GIVEN_LOG_DECAY)) return;
     a->flow = bo_carve(carver, c->queries.rows * (size_t)c->heads, sizeof *a->flow);
     a->key_flow = bo_carve(carver, c->keys.rows * heads, sizeof *a->key_flow);
+    if (!a->stored) return;
+    const size_t tiles = ((size_t)a->stored_dim + 63) / 64;
+    a->flow_parts = bo_carve_floats(carver, tiles * c->queries.rows * (size_t)c->heads);
+    a->key_flow_parts = bo_carve_floats(carver, tiles * c->keys.rows * heads);
 }
 
 /* Sizes with kernels for bfloat16: device/features_sets.cuh. */
@@ -192,24 +234,66 @@ static bool is_step(const bo_gpu_attention *call)
     return call->continues && call->causal && call->queries.rows <= 2 * (size_t)call->queries.sequences;
 }
 
-static bool is_fast(const bo_attention *attention, const bo_gpu_attention *call)
+/* Kernels for bfloat16, in addition to the general ones. */
+typedef enum kernel_set {
+    KERNELS_GENERAL,
+    KERNELS_FAST,  /* features on chip, for few sizes */
+    KERNELS_STORED /* features in memory */
+} kernel_set;
+
+enum { STORED_SEGMENT = 256, MAX_STORED_FREQUENCIES = 512, MAX_STORED_DIM = 256 };
+
+/* An upper bound of the shared memory of the kernels with features in memory (device/cuda/features_rows.cu,
+ * features_stored*.cu). */
+static size_t stored_bytes(const bo_map_parts *parts, size_t value_dim, bool sigma)
+{
+    const size_t columns = parts->dim <= 64 ? 64 : parts->dim <= 128 ? 128 : 256, values = (value_dim + 15) / 16 * 16;
+    size_t padded = 128;
+    while (padded < parts->frequencies) padded *= 2;
+    const size_t map = (padded + 2 * MAP_ROWS) * (parts->dim + 24) * 2,
+                 map_back = (parts->frequencies + 32 + MAP_ROWS) * (columns + 8) * 2 + (sigma ? columns * 256 : 0),
+                 rows = parts->features > 640 ? 64 : 128,
+                 outputs = (rows * (parts->features + 24) + (size_t)3 * 64 * (values > 96 ? 152 : 120)) * 2,
+                 gradients = (128 + (size_t)3 * (values > 64 ? 64 : 128)) * (values + 24) * 2;
+    return bo_max(bo_max(map, map_back), bo_max(outputs, gradients)) + ((size_t)8 << 10);
+}
+
+static bool has_stored_kernels(const bo_attention *attention, const bo_gpu_attention *call)
 {
     const bo_map_parts parts = map_parts(attention);
-    if (call->type != BO_ELEMENT_BFLOAT16 || !bo_gpu_has(call, BO_GPU_ARRAY_Q) || is_step(call)) return false;
-    if (attention->desc.dim != parts.dim) return false;
-    if (!call->causal && attention->desc.gate != BO_GATE_NONE) return false;
-    if (!bo_gpu_attention_is_aligned(call)) return false;
-    return parts.form != BO_MAP_HEDGEHOG && has_kernels(&parts, attention->desc.value_dim);
+    const bo_row_transform_type transform = bo_row_transform_type_of(bo_attention_describe(attention));
+    const bool unit = transform == BO_ROW_TRANSFORM_UNIT, before = !unit && transform != BO_ROW_TRANSFORM_NONE;
+    const size_t value_dim = attention->desc.value_dim;
+    if ((!before && attention->desc.dim != parts.dim) || (unit && parts.norm != 0)) return false;
+    if (attention->desc.dim % 8 || parts.dim % 8 || value_dim % 8 || parts.frequencies % 8) return false;
+    if (parts.dim > MAX_STORED_DIM || value_dim > MAX_STORED_DIM) return false;
+    if (parts.frequencies > MAX_STORED_FREQUENCIES) return false;
+    return stored_bytes(&parts, value_dim, unit) <= call->shared_bytes;
+}
+
+static kernel_set kernels_of(const bo_attention *attention, const bo_gpu_attention *call)
+{
+    const bo_map_parts parts = map_parts(attention);
+    if (call->type != BO_ELEMENT_BFLOAT16 || !bo_gpu_has(call, BO_GPU_ARRAY_Q) || is_step(call)) return KERNELS_GENERAL;
+    if (!call->causal && attention->desc.gate != BO_GATE_NONE) return KERNELS_GENERAL;
+    if (!bo_gpu_attention_is_aligned(call)) return KERNELS_GENERAL;
+    const bool stored = has_stored_kernels(attention, call);
+    if (attention->desc.dim == parts.dim && parts.form != BO_MAP_HEDGEHOG &&
+        has_kernels(&parts, attention->desc.value_dim))
+        return KERNELS_FAST;
+    return stored ? KERNELS_STORED : KERNELS_GENERAL;
 }
 
 /* Rows per segment of the fast kernels: a multiple of the chunk, so that all segments run concurrently, two per
- * processor. */
+ * processor. Sequences are divided separately; they are assumed to be of equal length. */
 static size_t fast_segment(const bo_gpu_attention *call)
 {
     enum { CHUNK = 64, DEFAULT_PROCESSORS = 132 };
     const int found = call->processors;
     const size_t processors = found > 0 ? (size_t)found : DEFAULT_PROCESSORS;
-    const size_t each = (call->queries.rows * (size_t)call->heads + 2 * processors - 1) / (2 * processors);
+    const size_t sequences = bo_max((size_t)call->queries.sequences, 1), blocks = sequences * (size_t)call->heads,
+                 tokens = (call->queries.rows + sequences - 1) / sequences;
+    const size_t segments = bo_max(2 * processors / blocks, 1), each = (tokens + segments - 1) / segments;
     return each ? (each + CHUNK - 1) / CHUNK * CHUNK : CHUNK;
 }
 
@@ -221,8 +305,10 @@ static bool transforms_first(const bo_attention *attention, bool fast)
 }
 
 /* Sets everything except the map and addresses. */
-static bo_gpu_linear_attention begin(const bo_attention *attention, const bo_gpu_attention *call, bool fast)
+static bo_gpu_linear_attention begin(const bo_attention *attention, const bo_gpu_attention *call, kernel_set kernels)
 {
+    const bool fast = kernels != KERNELS_GENERAL, stored = kernels == KERNELS_STORED;
+    const size_t segment = stored ? STORED_SEGMENT : fast ? fast_segment(call) : tile_of(attention, call->shared_bytes);
     const bo_attention_desc *d = &attention->desc;
     bo_gpu_linear_attention out = {.call = *call,
                                    .transform = bo_row_transform_type_of(d),
@@ -231,9 +317,9 @@ static bo_gpu_linear_attention begin(const bo_attention *attention, const bo_gpu
                                    .divides = d->normalizer == BO_NORMALIZER_SUM,
                                    .clamp = (float)d->clamp,
                                    .fast = fast,
+                                   .stored = stored,
                                    .steps = is_step(call),
-                                   .segment =
-                                       (int)(fast ? fast_segment(call) : tile_of(attention, call->shared_bytes))};
+                                   .segment = (int)segment};
     if (!transforms_first(attention, fast)) return out;
     out.transform = BO_ROW_TRANSFORM_NONE;
     out.call.dm = out.call.dm_k = out.call.dbias = out.call.dbias_k = NULL;
@@ -291,25 +377,27 @@ static bo_gpu_row_transform keys_of(const bo_gpu_attention *c)
 }
 
 /* Describes the transform if it precedes the kernels: its results replace q and k of the call. */
-static void carve_sides(bo_gpu_linear_part *part, const bo_gpu_attention *c, bool backward, bo_carver *carver)
+static void carve_sides(bo_gpu_linear_part *part, const bo_attention *attention, const bo_gpu_attention *c,
+                        bool backward, bo_carver *carver)
 {
-    enum { DIM = BO_GPU_ROW_TRANSFORM_DIM };
+    const size_t dim = (size_t)c->dim, width = map_parts(attention).dim;
     bo_gpu_attention *inner = &part->attention.call;
     part->sides[0] = queries_of(c), part->sides[1] = keys_of(c), part->count = bo_gpu_has(c, BO_GPU_ARRAY_K) ? 2 : 1;
     for (int i = 0; i < part->count; i++) {
         bo_gpu_row_transform *side = &part->sides[i];
-        const size_t numbers = side->rows * (size_t)side->heads * DIM;
+        const size_t numbers = side->rows * (size_t)side->heads * width;
+        side->dim = (int)dim, side->width = (int)width;
         side->key_heads = c->key_heads, side->parts = parts_of(side->rows);
         side->t = bo_carve(carver, numbers, bo_gpu_bytes(BO_ELEMENT_BFLOAT16));
         if (!backward) continue;
         side->dt = bo_carve(carver, numbers, bo_gpu_bytes(BO_ELEMENT_BFLOAT16));
-        side->partials = bo_carve_floats(carver, (size_t)(side->parts * side->key_heads) * DIM * (DIM + 1));
+        side->partials = bo_carve_floats(carver, (size_t)(side->parts * side->key_heads) * width * (dim + 1));
     }
     inner->q = part->sides[0].t, inner->dq = part->sides[0].dt;
-    inner->strides.q = inner->strides.dq = bo_gpu_tokens_first(c->heads, DIM);
+    inner->strides.q = inner->strides.dq = bo_gpu_tokens_first(c->heads, (int)width);
     if (part->count < 2) return;
     inner->k = part->sides[1].t, inner->dk = part->sides[1].dt;
-    inner->strides.k = inner->strides.dk = bo_gpu_tokens_first(c->key_heads, DIM);
+    inner->strides.k = inner->strides.dk = bo_gpu_tokens_first(c->key_heads, (int)width);
 }
 
 /* ---- both directions --------------------------------------------------------------------------------------------- */
@@ -317,11 +405,10 @@ static void carve_sides(bo_gpu_linear_part *part, const bo_gpu_attention *c, boo
 bo_gpu_linear_part bo_gpu_linear_make(const bo_attention *attention, const bo_gpu_attention *call, bool backward,
                                       bo_carver *kept, bo_carver *scratch)
 {
-    const bool fast = is_fast(attention, call);
-    bo_gpu_linear_part out = {.attention = begin(attention, call, fast)};
-    carve_forward(attention, &out.attention, kept);
+    bo_gpu_linear_part out = {.attention = begin(attention, call, kernels_of(attention, call))};
+    carve_forward(attention, &out.attention, kept, scratch);
     if (backward) carve_backward(attention, &out.attention, scratch);
-    if (transforms_first(attention, fast)) carve_sides(&out, call, backward, scratch);
+    if (transforms_first(attention, out.attention.fast)) carve_sides(&out, attention, call, backward, scratch);
     return out;
 }
 

@@ -139,6 +139,15 @@ bo_gpu_error reduce_parameter_gradients(bo_gpu *cuda, const arguments *a);
 /* The kernels for bfloat16 (features_fast.cu, features_fast_back.cu). */
 bo_gpu_error fast_forward(bo_gpu *cuda, const arguments *a);
 bo_gpu_error fast_backward(bo_gpu *cuda, const arguments *a);
+/* The kernels with features in memory (features_rows.cu, features_stored.cu, features_stored_back.cu). */
+bo_gpu_error map_rows(bo_gpu *cuda, const arguments *a, bool keys);
+bo_gpu_error map_rows_back(bo_gpu *cuda, const arguments *a, bool keys);
+unsigned map_rows_blocks(const arguments *a, bool keys); /* of map_rows_back, for each head */
+bo_gpu_error stored_sums(bo_gpu *cuda, const arguments *a, bool keys);
+bo_gpu_error stored_values(bo_gpu *cuda, const arguments *a, bool keys);
+int gradient_columns(const arguments *a);
+bo_gpu_error stored_forward(bo_gpu *cuda, const arguments *a);
+bo_gpu_error stored_backward(bo_gpu *cuda, const arguments *a);
 
 } // namespace features
 } // namespace bo

@@ -635,12 +635,14 @@ template <typename T> static bo_gpu_error backward(bo_gpu *cuda, const arguments
 
 bo_gpu_error linear_attention(bo_gpu *cuda, const bo_gpu_linear_attention *a)
 {
+    if (a->stored) return features::stored_forward(cuda, a);
     if (a->fast) return features::fast_forward(cuda, a);
     return a->call.type == BO_ELEMENT_FLOAT32 ? features::forward<float>(cuda, a) : features::forward<bf16>(cuda, a);
 }
 
 bo_gpu_error linear_attention_back(bo_gpu *cuda, const bo_gpu_linear_attention *a)
 {
+    if (a->stored) return features::stored_backward(cuda, a);
     if (a->fast) return features::fast_backward(cuda, a);
     return a->call.type == BO_ELEMENT_FLOAT32 ? features::backward<float>(cuda, a) : features::backward<bf16>(cuda, a);
 }

@@ -15,40 +15,59 @@ __device__ inline int count_segments(const bo_gpu_rows &rows, int segment, int s
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* The factors of consecutive segments: sums after segment i = keep[i] * sums before it + add[i] * sums of the segment.
- */
+ * Lane i of every warp holds those of segment i. */
 struct segment_factors {
-    float keep[BATCH], add[BATCH], scales[BATCH + 1]; /* scales: before each of them, and after the last */
+    float keep, add, before, after; /* before, after: log scales */
 };
 
-/* Computes the factors of `count` segments from segment `index` on, by all threads of a block. `scale`: the log scale
- * before the first. */
-__device__ inline void find_factors(const arguments &a, size_t index, int count, int key_head, float scale,
-                                    segment_factors &f)
+/* Computes the factors of `count` segments from segment `index` on. `scale`: the log scale before the first; receives
+ * that after the last. */
+__device__ inline segment_factors find_factors(const arguments &a, size_t index, int count, int key_head, float &scale)
 {
-    const int i = (int)threadIdx.x;
-    __syncthreads();
-    if (i == 0) {
-        f.scales[0] = scale;
-        for (int k = 0; k < count; k++) {
-            float *segment_sums = a.sums + sums_at(a, index + (size_t)k, key_head);
-            const double kept = (double)f.scales[k] + (a.gated ? sums_gates(segment_sums) : 0);
-            f.scales[k + 1] = a.map.scaled ? fmaxf((float)kept, segment_sums[0]) : 0.0f;
-        }
+    const int lane = (int)threadIdx.x % WARP;
+    segment_factors f = {1, 1, scale, scale};
+    double gates = 0;
+    float own = 0;
+    if (!a.gated && !a.map.scaled) return f;
+    if (lane < count) {
+        float *segment_sums = a.sums + sums_at(a, index + (size_t)lane, key_head);
+        gates = a.gated ? sums_gates(segment_sums) : 0, own = segment_sums[0];
     }
-    __syncthreads();
-    if (i < count) {
-        float *segment_sums = a.sums + sums_at(a, index + (size_t)i, key_head);
-        f.keep[i] = remaining(f.scales[i], a.gated ? sums_gates(segment_sums) : 0, f.scales[i + 1]);
-        f.add[i] = a.map.scaled ? remaining(segment_sums[0], 0, f.scales[i + 1]) : 1.0f;
+    for (int i = 0; i < count; i++) {
+        const double more = __shfl_sync(0xFFFFFFFFu, gates, i);
+        const float local = __shfl_sync(0xFFFFFFFFu, own, i);
+        const float next = a.map.scaled ? fmaxf((float)((double)scale + more), local) : 0.0f;
+        if (i == lane) f.before = scale, f.after = next;
+        scale = next;
     }
-    __syncthreads();
+    f.keep = remaining(f.before, gates, f.after);
+    f.add = a.map.scaled ? remaining(own, 0, f.after) : 1.0f;
+    return f;
+}
+
+/* Element e of z followed by S, in wide sums with features in memory. */
+__device__ inline void write_wide(const arguments &a, void *wide, size_t index, int key_head, size_t e, float x,
+                                  bool gradient)
+{
+    const size_t features = (size_t)a.map.features, values = (size_t)a.call.value_dim;
+    const size_t first = (index * (size_t)a.call.key_heads + (size_t)key_head) * features;
+    bf16 *to = static_cast<bf16 *>(wide);
+    if (e >= features) {
+        e -= features;
+        to[(first + e / values) * (values + 8) + e % values] = from_float<bf16>(x);
+        return;
+    }
+    pack<uint32_t, 4> last = {{0, 0, 0, 0}};
+    const float high = to_float(from_float<bf16>(x)), low = isfinite(high) ? x - high : 0.0f;
+    last.at[0] = pack_bf16(high, gradient ? low : high);
+    if (!gradient) last.at[1] = pack_bf16(low, 0);
+    *reinterpret_cast<pack<uint32_t, 4> *>(to + (first + e) * (values + 8) + values) = last;
 }
 
 /* Replaces the sums of each segment by the sums over all earlier keys, starting from the states. Grid: sequences x key
  * heads, elements. */
 __global__ void scan_kernel(arguments a)
 {
-    __shared__ segment_factors f;
     const int sequence = (int)(blockIdx.x / (unsigned)a.call.key_heads),
               key_head = (int)(blockIdx.x % (unsigned)a.call.key_heads);
     const size_t e = (size_t)blockIdx.y * blockDim.x + threadIdx.x;
@@ -57,6 +76,7 @@ __global__ void scan_kernel(arguments a)
     const int segments = a.call.k ? count_segments(a.call.keys, a.segment, sequence) : 0;
     const size_t slot = (size_t)first_tile(a.call.keys, a.segment, sequence);
     float *state = a.call.states ? state_sums(a, sequence, key_head) : nullptr;
+    const bool ends = a.call.states || !a.call.causal; /* the sums after the last segment are read */
     float scale = state ? state[0] : empty_scale(a), sum = state ? state[at] : 0.0f;
     for (int first = 0; first < segments; first += BATCH) {
         const int count = min(segments - first, (int)BATCH);
@@ -64,19 +84,28 @@ __global__ void scan_kernel(arguments a)
         float local[BATCH];
 #pragma unroll
         for (int i = 0; i < BATCH; i++)
-            local[i] = i < count ? a.sums[sums_at(a, index + (size_t)i, key_head) + at] : 0.0f;
-        find_factors(a, index, count, key_head, scale, f);
+            local[i] = i < count && (ends || first + i + 1 < segments)
+                           ? a.sums[sums_at(a, index + (size_t)i, key_head) + at]
+                           : 0.0f;
+        const segment_factors f = find_factors(a, index, count, key_head, scale);
+        if (e < (size_t)count) {
+            const size_t number = (index + e) * (size_t)a.call.key_heads + (size_t)key_head;
+            a.begins[number] = f.before, a.ends[number] = f.after;
+            if (a.stored) a.kept[number] = f.keep;
+        }
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
             if (i >= count) break;
-            const size_t number = (index + (size_t)i) * (size_t)a.call.key_heads + (size_t)key_head;
-            if (present) a.sums[sums_at(a, index + (size_t)i, key_head) + at] = sum;
-            if (e == 0) a.begins[number] = f.scales[i], a.ends[number] = f.scales[i + 1];
-            sum = sum * f.keep[i] + local[i] * f.add[i];
+            if (present && a.stored)
+                write_wide(a, a.before, index + (size_t)i, key_head, e, sum, false);
+            else if (present)
+                a.sums[sums_at(a, index + (size_t)i, key_head) + at] = sum;
+            const float keep = __shfl_sync(0xFFFFFFFFu, f.keep, i), add = __shfl_sync(0xFFFFFFFFu, f.add, i);
+            sum = sum * keep + local[i] * add;
         }
-        scale = f.scales[count];
     }
     if (!present) return;
+    if (a.stored && !a.call.causal) write_wide(a, a.all, (size_t)sequence, key_head, e, sum, false);
     a.totals[sums_at(a, (size_t)sequence, key_head) + at] = sum;
     if (e == 0) a.total_scales[(size_t)sequence * (size_t)a.call.key_heads + (size_t)key_head] = scale;
     if (state && a.call.k) state[at] = sum;
@@ -132,21 +161,30 @@ __global__ void scan_back_kernel(arguments a)
         const int count = min(end, (int)BATCH);
         float local[BATCH];
 #pragma unroll
-        for (int i = 0; i < BATCH; i++)
-            local[i] =
-                a.call.causal && i < count ? a.after[sums_at(a, slot + (size_t)(end - 1 - i), key_head) + at] : 0.0f;
+        for (int i = 0; i < BATCH; i++) /* the gradient of the first sums is not needed */
+            local[i] = a.call.causal && i < count && end - 1 - i > 0
+                           ? a.gradients[sums_at(a, slot + (size_t)(end - 1 - i), key_head) + at]
+                           : 0.0f;
         __syncthreads();
         if (thread < count) {
             const size_t index = slot + (size_t)(end - 1 - thread);
             const size_t scale = index * (size_t)a.call.key_heads + (size_t)key_head;
-            const double gates = a.gated ? sums_gates(a.sums + sums_at(a, index, key_head)) : 0;
-            keep[thread] = remaining(a.begins[scale], gates, a.ends[scale]);
+            if (a.stored) {
+                keep[thread] = a.kept[scale];
+            } else {
+                const double gates = a.gated ? sums_gates(a.sums + sums_at(a, index, key_head)) : 0;
+                keep[thread] = remaining(a.begins[scale], gates, a.ends[scale]);
+            }
         }
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
             if (i >= count) break;
-            if (present) a.after[sums_at(a, slot + (size_t)(end - 1 - i), key_head) + at] = sum;
+            const size_t index = slot + (size_t)(end - 1 - i);
+            if (present && a.stored)
+                write_wide(a, a.later, index, key_head, e, sum, true);
+            else if (present)
+                a.after[sums_at(a, index, key_head) + at] = sum;
             sum = sum * keep[i] + local[i];
         }
     }

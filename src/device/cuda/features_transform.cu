@@ -203,32 +203,203 @@ __global__ void __launch_bounds__(FAST_THREADS, 4) transform_back_kernel(transfo
 /* The sums over all parts, in order. Grid: elements, key heads. */
 __global__ void transform_parameters_kernel(transform_arguments a)
 {
-    enum { MATRIX = TRANSFORM_DIM * TRANSFORM_DIM, ALL = MATRIX + TRANSFORM_DIM };
+    const int matrix = a.width * a.dim, all = matrix + a.width;
     const int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), key_head = (int)blockIdx.y;
-    float *to = i < MATRIX ? a.dm : a.dbias;
-    if (i >= ALL || !to) return;
-    to += i < MATRIX ? key_head * MATRIX + i : key_head * TRANSFORM_DIM + i - MATRIX;
-    double sum = (i < MATRIX ? a.add_m : a.add_bias) ? (double)*to : 0;
+    float *to = i < matrix ? a.dm : a.dbias;
+    if (i >= all || !to) return;
+    to += i < matrix ? key_head * matrix + i : key_head * a.width + i - matrix;
+    double sum = (i < matrix ? a.add_m : a.add_bias) ? (double)*to : 0;
     for (int part = 0; part < a.parts; part++)
-        sum += (double)a.partials[((size_t)part * (size_t)a.key_heads + (size_t)key_head) * ALL + (size_t)i];
+        sum += (double)a.partials[((size_t)part * (size_t)a.key_heads + (size_t)key_head) * (size_t)all + (size_t)i];
     *to = (float)sum;
+}
+
+/* ---- other sizes ------------------------------------------------------------------------------------------------- */
+
+/* Products of tiles of 64 rows and columns, for any number of columns: one tile at a time, without overlap of copies
+ * and products. They read x once for each tile of 64 columns of t. */
+enum { ANY = 64, ANY_STRIDE = ANY + 8, ANY_TILE = ANY * ANY_STRIDE };
+
+/* Rows [first, first + 64) of a head of an array, columns [column, column + 64), to a tile; zeros beyond its ends. */
+__device__ inline void load_any(const transform_arguments &a, const bf16 *x, const bo_gpu_strides &by, int head,
+                                size_t first, int column, int columns, bf16 *to)
+{
+    for (int e = (int)threadIdx.x; e < ANY * ANY / 8; e += FAST_THREADS) {
+        const int row = e / (ANY / 8), at = column + e % (ANY / 8) * 8;
+        const size_t place = first + (size_t)row;
+        const bool present = place < a.rows && at < columns;
+        const int sequence = by.sequence ? (int)(place / a.tokens) : 0;
+        copy_async(to + row * ANY_STRIDE + at - column, present ? numbers_at(x, by, sequence, place, head) + at : x,
+                   present);
+    }
+    copy_commit();
+}
+
+/* A tile of M, or of the identity: rows [row, row + 64), columns [column, column + 64). */
+__device__ inline void load_any_matrix(const transform_arguments &a, int key_head, int row, int column, bf16 *to)
+{
+    const float *m = a.m ? a.m + (size_t)key_head * (size_t)(a.width * a.dim) : nullptr;
+    for (int e = (int)threadIdx.x; e < ANY * ANY; e += FAST_THREADS) {
+        const int i = row + e / ANY, j = column + e % ANY;
+        float x = i == j ? 1.0f : 0.0f;
+        if (m) x = i < a.width && j < a.dim ? m[(size_t)i * (size_t)a.dim + (size_t)j] : 0.0f;
+        to[e / ANY * ANY_STRIDE + e % ANY] = from_float<bf16>(x);
+    }
+}
+
+/* t = M x + b; BACK: dx = Mᵀ dt. Grid: tiles of rows, heads, tiles of columns. */
+template <bool BACK> __global__ void __launch_bounds__(FAST_THREADS) any_transform_kernel(transform_arguments a)
+{
+    BO_SHARED(shared);
+    bf16 *const tile = reinterpret_cast<bf16 *>(shared), *const m = tile + ANY_TILE;
+    const int head = (int)blockIdx.y, key_head = head / (a.heads / a.key_heads), column = (int)blockIdx.z * ANY;
+    const int depth = BACK ? a.width : a.dim, columns = BACK ? a.dim : a.width;
+    const size_t first = (size_t)blockIdx.x * ANY;
+    const bo_gpu_strides whole = without_gaps(a.heads, a.width), &from = BACK ? whole : a.x_strides,
+                         &by = BACK ? a.dx_strides : whole;
+    float out[ANY / 8][4] = {};
+    for (int k = 0; k < depth; k += ANY) {
+        __syncthreads();
+        load_any(a, (const bf16 *)(BACK ? a.dt : a.x), from, head, first, k, depth, tile);
+        load_any_matrix(a, key_head, BACK ? k : column, BACK ? column : k, m);
+        copy_wait<0>();
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < ANY; s += 16) {
+            uint32_t rows[4], b[4];
+            load_a(rows, tile, ANY_STRIDE, 16 * warp_id(), s);
+#pragma unroll
+            for (int t = 0; t < ANY / 8; t += 2) {
+                if (BACK)
+                    load_b_rows(b, m, ANY_STRIDE, s, 8 * t);
+                else
+                    load_b(b, m, ANY_STRIDE, s, 8 * t);
+                mma_two(out[t], out[t + 1], rows, b);
+            }
+        }
+    }
+    __syncthreads();
+    bf16 *at = tile + (16 * warp_id() + lane_row()) * ANY_STRIDE + lane_column();
+#pragma unroll
+    for (int t = 0; t < ANY / 8; t++) {
+        const int place = column + 8 * t + lane_column();
+        float bias[2] = {0, 0};
+        for (int i = 0; !BACK && a.bias && place < columns && i < 2; i++)
+            bias[i] = a.bias[key_head * a.width + place + i];
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            *reinterpret_cast<uint32_t *>(at + 8 * r * ANY_STRIDE + 8 * t) =
+                pack_bf16(out[t][2 * r] + bias[0], out[t][2 * r + 1] + bias[1]);
+    }
+    __syncwarp();
+    for (int e = lane_id(); e < 16 * ANY / 8; e += WARP) {
+        const int row = 16 * warp_id() + e / (ANY / 8), place = column + e % (ANY / 8) * 8;
+        const size_t index = first + (size_t)row;
+        if (index >= a.rows || place >= columns) continue;
+        const int sequence = by.sequence ? (int)(index / a.tokens) : 0;
+        bf16 *to = numbers_at((bf16 *)(BACK ? a.dx : a.t), by, sequence, index, head) + place;
+        *reinterpret_cast<pack<bf16, 8> *>(to) =
+            *reinterpret_cast<const pack<bf16, 8> *>(tile + row * ANY_STRIDE + place - column);
+    }
+}
+
+/* Partial sums of dM and db. Grid: parts, key heads, tiles of dM. */
+__global__ void __launch_bounds__(FAST_THREADS) any_parameters_kernel(transform_arguments a, int across)
+{
+    BO_SHARED(shared);
+    bf16 *const dt = reinterpret_cast<bf16 *>(shared), *const x = dt + ANY_TILE;
+    const int key_head = (int)blockIdx.y, group = a.heads / a.key_heads;
+    const int row = (int)blockIdx.z / across * ANY, column = (int)blockIdx.z % across * ANY;
+    const size_t tiles = (a.rows + ANY - 1) / ANY, each = (tiles + (size_t)a.parts - 1) / (size_t)a.parts,
+                 begin = (size_t)blockIdx.x * each, end = min(tiles, begin + each);
+    const bo_gpu_strides whole = without_gaps(a.heads, a.width);
+    float s[ANY / 8][4] = {}, bias[2] = {0, 0};
+    for (size_t tile = begin; tile < end; tile++)
+        for (int g = 0; g < group; g++) {
+            const int head = key_head * group + g;
+            __syncthreads();
+            load_any(a, (const bf16 *)a.dt, whole, head, tile * ANY, row, a.width, dt);
+            load_any(a, (const bf16 *)a.x, a.x_strides, head, tile * ANY, column, a.dim, x);
+            copy_wait<0>();
+            __syncthreads();
+#pragma unroll
+            for (int k = 0; k < ANY; k += 16) {
+                uint32_t rows[4], b[4];
+                load_a_transposed(rows, dt, ANY_STRIDE, 16 * warp_id(), k);
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    float low, high;
+                    unpack_bf16(rows[i], low, high);
+                    bias[i % 2] += low + high;
+                }
+#pragma unroll
+                for (int t = 0; t < ANY / 8; t += 2) {
+                    load_b_rows(b, x, ANY_STRIDE, k, 8 * t);
+                    mma_two(s[t], s[t + 1], rows, b);
+                }
+            }
+        }
+    const size_t matrix = (size_t)(a.width * a.dim);
+    float *to = a.partials + ((size_t)blockIdx.x * (size_t)a.key_heads + blockIdx.y) * (matrix + (size_t)a.width);
+    for (int r = 0; r < 2; r++) {
+        const int i = row + 16 * warp_id() + lane_row() + 8 * r;
+        const float sum = quad_sum(bias[r]);
+        if (i >= a.width) continue;
+        if (column == 0 && lane_column() == 0) to[matrix + (size_t)i] = sum;
+        for (int t = 0; t < ANY / 8; t++)
+            for (int c = 0; c < 2; c++) {
+                const int j = column + 8 * t + lane_column() + c;
+                if (j < a.dim) to[(size_t)i * (size_t)a.dim + (size_t)j] = s[t][2 * r + c];
+            }
+    }
+}
+
+static unsigned any_tiles(size_t columns)
+{
+    return (unsigned)ceil_div(columns, ANY);
+}
+
+static bool is_tuned(const transform_arguments *a)
+{
+    return a->dim == TRANSFORM_DIM && a->width == TRANSFORM_DIM;
+}
+
+template <bool BACK> static bo_gpu_error any_transform(bo_gpu *cuda, const transform_arguments *a)
+{
+    const dim3 grid(any_tiles(a->rows), (unsigned)a->heads, any_tiles((size_t)(BACK ? a->dim : a->width)));
+    return launch(cuda, grid, dim3(FAST_THREADS), 2 * ANY_TILE * sizeof(bf16), any_transform_kernel<BACK>, *a);
+}
+
+static bo_gpu_error any_transform_back(bo_gpu *cuda, const transform_arguments *a)
+{
+    bo_gpu_error error = a->dx ? any_transform<true>(cuda, a) : nullptr;
+    if (error || !(a->dm || a->dbias)) return error;
+    const unsigned across = any_tiles((size_t)a->dim);
+    return launch(cuda, dim3((unsigned)a->parts, (unsigned)a->key_heads, across * any_tiles((size_t)a->width)),
+                  dim3(FAST_THREADS), 2 * ANY_TILE * sizeof(bf16), any_parameters_kernel, *a, (int)across);
 }
 
 } // namespace features
 
 bo_gpu_error row_transform(bo_gpu *cuda, const bo_gpu_row_transform *a)
 {
+    if (!features::is_tuned(a)) return features::any_transform<false>(cuda, a);
     return launch(cuda, dim3((unsigned)a->parts, (unsigned)a->heads), dim3(features::FAST_THREADS),
                   features::FORWARD_TRANSFORM_BYTES, features::transform_kernel, *a);
 }
 
 bo_gpu_error row_transform_back(bo_gpu *cuda, const bo_gpu_row_transform *a)
 {
-    enum { NUMBERS = features::TRANSFORM_DIM * (features::TRANSFORM_DIM + 1), THREADS = 128 };
-    bo_gpu_error error = launch(cuda, dim3((unsigned)a->parts, (unsigned)a->key_heads), dim3(features::FAST_THREADS),
-                                features::BACK_TRANSFORM_BYTES, features::transform_back_kernel, *a);
+    enum { THREADS = 128 };
+    const size_t numbers = (size_t)a->width * (size_t)(a->dim + 1);
+    bo_gpu_error error = nullptr;
+    if (features::is_tuned(a))
+        error = launch(cuda, dim3((unsigned)a->parts, (unsigned)a->key_heads), dim3(features::FAST_THREADS),
+                       features::BACK_TRANSFORM_BYTES, features::transform_back_kernel, *a);
+    else
+        error = features::any_transform_back(cuda, a);
     if (error || !(a->dm || a->dbias)) return error;
-    return launch(cuda, dim3((NUMBERS + THREADS - 1) / THREADS, (unsigned)a->key_heads), dim3(THREADS), 0,
+    return launch(cuda, dim3((unsigned)ceil_div(numbers, THREADS), (unsigned)a->key_heads), dim3(THREADS), 0,
                   features::transform_parameters_kernel, *a);
 }
 

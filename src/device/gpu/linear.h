@@ -29,6 +29,7 @@ typedef struct bo_gpu_linear_attention {
                                     divided by Σ weights */
     float clamp;
     bool fast;   /* the tensor-core kernels for bfloat16, else the general kernels */
+    bool stored; /* the tensor-core kernels with features in memory (features_stored.cuh); `fast` is set, too */
     bool steps;  /* about one token per sequence, from and to states */
     int segment; /* rows */
     size_t sums_floats;
@@ -49,7 +50,18 @@ typedef struct bo_gpu_linear_attention {
     float *scales;
     float *chunk_scales; /* fast: log scales before each chunk of 64 rows of each segment */
     float *norms;        /* the results of bo_normalize: rows of queries x heads */
+    /* stored: bfloat16 arrays are void. A row of features has `stored_dim` elements, zeros after the last feature; a
+     * wide row has value_dim + 8 elements, the last 8 of which hold a number as a sum of bfloat16 numbers. */
+    int stored_dim;
+    void *fq, *fk;                    /* features: rows x heads x stored_dim */
+    float *query_scales, *key_scales; /* their log scales: rows x heads */
+    float *shifts, *gate_sums;        /* of rows of keys x key_heads: stored_exponents */
+    float *kept;                      /* the factor of the sums before each segment in the sums after it */
+    void *before, *all; /* wide sums: before each segment, after each sequence; key_heads x features rows each */
     /* of backward */
+    void *later;             /* stored: gradients of the sums after each segment of keys, like `before` */
+    void *dn;                /* stored: gradients of numerators and denominators: rows x heads wide rows */
+    void *dfq, *dfk;         /* stored: gradients of the features */
     float *gradients;        /* gradient of the sums from the queries of each segment; then from all later queries */
     float *after;            /* gradient from later queries, by segment of keys: `gradients` if causal */
     float *gradient_totals;  /* gradient from all queries of each sequence */
@@ -57,11 +69,12 @@ typedef struct bo_gpu_linear_attention {
     float *partials;         /* partial parameter gradients by block, then key head */
     int blocks;              /* … and the number of blocks */
     size_t partial_floats;   /* per key head: σ, M, W', b, b', as far as requested */
+    float *flow_parts, *key_flow_parts; /* stored, if there is a flow: f·df of each tile of features, then of rows */
 } bo_gpu_linear_attention;
 
 /* row_transform: t = M x + b for each head of rows of `heads` heads; each key head has an M and a b, which heads /
  * key_heads heads share. row_transform_back: dx = Mᵀ dt, dM = Σ dt xᵀ, db = Σ dt over the rows of these heads. Rows are
- * bfloat16 with BO_GPU_ROW_TRANSFORM_DIM columns per head, in t and dt without gaps. */
+ * bfloat16, in t and dt without gaps. BO_GPU_ROW_TRANSFORM_DIM: columns of x and t in the tuned kernels. */
 enum { BO_GPU_ROW_TRANSFORM_DIM = 64 };
 typedef struct bo_gpu_row_transform {
     size_t rows, tokens; /* of all sequences, of one; tokens = rows if the strides of x and dx have no .sequence */
@@ -76,7 +89,8 @@ typedef struct bo_gpu_row_transform {
     void *dx;             /* NULL: not needed */
     float *dm, *dbias;    /* NULL: not needed */
     bool add_m, add_bias; /* dM += …, db += … */
-    float *partials;      /* by part, then key head: dim (dim + 1) */
+    float *partials;      /* by part, then key head: width (dim + 1) */
+    int dim, width;       /* columns of x and of t; multiples of 8 */
 } bo_gpu_row_transform;
 
 #define BO_GPU_LAUNCHES_LINEAR(X)                                                                                      \
