@@ -233,7 +233,7 @@ static void test_depth_is_searched(void **state)
     desc.features.depth = -1;
     desc.lambda = 1;
     assert_int_equal(bo_machine_fit(context, &desc, &train, &machine), BO_INVALID);
-    assert_non_null(strstr(bo_context_error(context), "give a depth"));
+    assert_non_null(strstr(bo_context_error(context), "set a depth"));
     oracle_drop(&train);
     bo_context_destroy(context);
 }

@@ -424,7 +424,7 @@ static void test_refused(void **state)
     assert_fails(context, BO_INVALID, "3 lanes are requested, but there are only 2",
                  bo_lanes_step(context, lanes, 3, good, logits));
     assert_fails(context, BO_INVALID, "lane 1: token 0", bo_lanes_step(context, lanes, 2, bad, logits));
-    assert_fails(context, BO_INVALID, "continue lane 2", bo_lanes_choose(context, lanes, 2, beyond));
+    assert_fails(context, BO_INVALID, "continues lane 2", bo_lanes_choose(context, lanes, 2, beyond));
     for (size_t i = 0; i < 3; i++) assert_ok(context, bo_lanes_step(context, lanes, 2, good, logits));
     assert_fails(context, BO_INVALID, "lane 0: attention softmax keeps all keys, and its capacity is 3",
                  bo_lanes_step(context, lanes, 2, good, logits));

@@ -137,7 +137,7 @@ static const refusal refusals[] = {
     {LOSS("\"mse\""), "the loss mse needs targets: the data has classes", 0},
     {LOSS("{\"type\": \"mse\", \"target\": \"input\"}"), "should have as many numbers as the target, 8, found 2", 0},
     {LOSS("{\"type\": \"mse\", \"target\": \"b\"}"), "\"input\" or the name of a layer", 0},
-    {LOSS("{\"type\": \"mse\", \"target\": \"a\"}"), "should have no weights, found those of layer 1 (a)", 0},
+    {LOSS("{\"type\": \"mse\", \"target\": \"a\"}"), "should have no weights, found weights of layer 1 (a)", 0},
     {LOSS("{\"type\": \"cross-entropy\", \"target\": \"input\"}"), "cross-entropy needs classes", 0},
     {LOSS("{\"type\": \"cross-entropy\", \"masked\": \"a\"}"), "needs a \"target\"", 0},
     {"{\"input\": {\"kind\": \"array\"}, \"layers\": [{\"name\": \"code\", \"type\": \"linear\", \"width\": "
@@ -145,7 +145,7 @@ static const refusal refusals[] = {
      "{\"name\": \"sum\", \"type\": \"add\", \"from\": [\"input\", \"code\"]}, {\"type\": \"tanh\", \"from\": "
      "\"code\"}], "
      "\"loss\": {\"type\": \"mse\", \"target\": \"sum\"}}",
-     "the target of the loss should have no weights, found those of layer 1 (code)", 0},
+     "the target of the loss should have no weights, found weights of layer 1 (code)", 0},
 };
 
 static void test_refusals(void **state)

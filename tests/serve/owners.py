@@ -89,7 +89,7 @@ class Owners(unittest.TestCase):
             self.assertEqual(each.get("/v1/states/" + name).status, 404)
             self.assertEqual(cached(each, TEXT), 0)
             self.assertGreater(each.started["unowned_states"], 1)
-            self.assertRegex(each.stderr(), r"Cache +\d+ states in the cache directory belong to no current key")
+            self.assertRegex(each.stderr(), r"Cache +\d+ states in the cache directory belong to no API key of this server")
 
     def test_keys_added(self):
         """States kept before a server had keys belong to no key; the server reports them."""
@@ -100,7 +100,7 @@ class Owners(unittest.TestCase):
             each.key = "key-of-anna"
             self.assertEqual(each.get("/v1/states/" + name).status, 404)
             self.assertEqual(each.started["unowned_states"], 1)
-            self.assertRegex(each.stderr(), r"Cache +1 state in the cache directory belongs to no current key")
+            self.assertRegex(each.stderr(), r"Cache +1 state in the cache directory belongs to no API key of this server")
         with Server(WORDS, "--cache-dir", directory) as each:
             self.assertEqual(each.started["unowned_states"], 0)
             self.assertEqual(each.get("/v1/states/" + name).status, 200)
