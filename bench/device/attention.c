@@ -195,8 +195,7 @@ static bool measure_grid(device_bench *bench, const char *kind, void *of)
     bo_attention_desc desc = {0};
     grid_times times = {{0, 0}, {0, 0}, 0};
     bo_attention_preset(kind, &desc);
-    const bool fixed = desc.features.function == BO_FUNCTION_ELU || desc.features.function == BO_FUNCTION_IDENTITY,
-               has_features = bo_attention_has(&desc, BO_TRAIT_FEATURES) && !fixed;
+    const bool has_features = bo_attention_has(&desc, BO_TRAIT_FEATURES) && desc.kind != BO_ATTENTION_LINEAR;
     for (size_t i = 0; i < CLI_COUNT_OF(grid_dims); i++)
         for (size_t j = 0; j < (has_features ? CLI_COUNT_OF(grid_features) : 1); j++) {
             const size_t dim = grid_dims[i][0], value_dim = grid_dims[i][1], features = grid_features[j];

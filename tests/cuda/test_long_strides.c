@@ -493,7 +493,6 @@ static const trial trials[] = {
      .features = 48,
      .dim = 40,
      .value_dim = 72,
-     .gate = BO_GATE_CONVEX,
      .tensor_cores = true},
     {.name = "hybrid",
      .preset = "hybrid",
