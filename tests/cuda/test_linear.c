@@ -264,9 +264,9 @@ static void states_continue(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results_match_the_cpu), cmocka_unit_test(every_shape_is_right),
-        cmocka_unit_test(later_tokens_change_nothing), cmocka_unit_test(states_continue)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(results_match_the_cpu), cmocka_unit_test(every_shape_is_right),
+                                       cmocka_unit_test(later_tokens_change_nothing),
+                                       cmocka_unit_test(states_continue)};
     if (!trials_begin()) return 77;
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);
     trials_end();

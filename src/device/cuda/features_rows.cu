@@ -426,14 +426,14 @@ __global__ void __launch_bounds__(MAP_THREADS, XT <= 8 ? 2 : 1)
         }
         copy_wait<0>();
         __syncthreads();
-        bf16 *mine = x + row * STRIDE + lane_column();
+        bf16 *lane_x = x + row * STRIDE + lane_column();
         if (a.transform == BO_ROW_TRANSFORM_UNIT) {
 #pragma unroll
             for (int t = 0; t < XT; t++)
 #pragma unroll
                 for (int r = 0; r < 2; r++) {
                     float low, high;
-                    unpack_bf16(*reinterpret_cast<const uint32_t *>(mine + 8 * r * STRIDE + 8 * t), low, high);
+                    unpack_bf16(*reinterpret_cast<const uint32_t *>(lane_x + 8 * r * STRIDE + 8 * t), low, high);
                     norm[r] += low * low + high * high;
                     along[r] += low * dx[t][2 * r] + high * dx[t][2 * r + 1];
                 }
@@ -448,7 +448,7 @@ __global__ void __launch_bounds__(MAP_THREADS, XT <= 8 ? 2 : 1)
 #pragma unroll
             for (int r = 0; r < 2; r++) {
                 float value[2], out[2];
-                uint32_t *at = reinterpret_cast<uint32_t *>(mine + 8 * r * STRIDE + 8 * t);
+                uint32_t *at = reinterpret_cast<uint32_t *>(lane_x + 8 * r * STRIDE + 8 * t);
                 unpack_bf16(*at, value[0], value[1]);
 #pragma unroll
                 for (int i = 0; i < 2; i++) {

@@ -193,9 +193,9 @@ __device__ inline void weigh_scores(float (&s)[8][4], bool weighted, const float
     for (int t = 0; t < 8; t++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int at = column + 8 * t + lane_column() + i % 2, mine = row + lane_row() + i / 2 * 8;
+            const int at = column + 8 * t + lane_column() + i % 2, lane_at = row + lane_row() + i / 2 * 8;
             if (weighted) s[t][i] *= weight_of(columns[at], exponent[i / 2]);
-            if (crosses && (KEYS ? at < mine : at > mine)) s[t][i] = 0;
+            if (crosses && (KEYS ? at < lane_at : at > lane_at)) s[t][i] = 0;
         }
 #pragma unroll
     for (int k = 0; k < 4; k++) accumulators_to_a(out[k], s[2 * k], s[2 * k + 1]);
