@@ -315,11 +315,11 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, VT <= 64 ? 2 : 1) stored_v
     copy_commit();
     if (steps > 1) load(1);
     copy_commit();
-    const int first_row = first + 16 * warp_id();
+    const int warp_row = first + 16 * warp_id();
     float exponent[2] = {0, 0}, n[TILES][4] = {}, s[8][4];
     if (weighted) {
         load_exponents(a, at, KEYS ? OF_QUERIES : OF_KEYS, begin, key_head, exponents);
-        row_exponents(a, at, KEYS ? OF_KEYS : OF_QUERIES, begin, key_head, first_row, exponent);
+        row_exponents(a, at, KEYS ? OF_KEYS : OF_QUERIES, begin, key_head, warp_row, exponent);
     }
     for (int step = 0; step < steps; step++) {
         copy_wait<1>();
@@ -356,7 +356,7 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, VT <= 64 ? 2 : 1) stored_v
         }
         int other_head, panel;
         const int tile = tile_of(step, other_head, panel);
-        if (is_hidden<KEYS>(first_row, tile)) continue;
+        if (is_hidden<KEYS>(warp_row, tile)) continue;
         if (panel < panels) {
             const int count = min(dim - panel * STEP, (int)STEP);
             if (panel == 0)
@@ -378,7 +378,7 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, VT <= 64 ? 2 : 1) stored_v
             continue;
         }
         uint32_t p[4][4];
-        weigh_scores<KEYS>(s, weighted, exponent, exponents, first_row, tile, p);
+        weigh_scores<KEYS>(s, weighted, exponent, exponents, warp_row, tile, p);
 #pragma unroll
         for (int k = 0; k < 4; k++) {
 #pragma unroll
@@ -404,11 +404,11 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, VT <= 64 ? 2 : 1) stored_v
                 __shfl_sync(0xFFFFFFFFu, x, lane_id() / 4 * 4) + __shfl_sync(0xFFFFFFFFu, x, lane_id() / 4 * 4 + 1);
         }
         if (a.numerators) {
-            write_parts<VT>(a, n, denominator, at, head, key_head, first_row, column, begin);
+            write_parts<VT>(a, n, denominator, at, head, key_head, warp_row, column, begin);
             return;
         }
         for (int r = 0; r < 2; r++) {
-            const int row = first_row + lane_row() + 8 * r;
+            const int row = warp_row + lane_row() + 8 * r;
             const float norm = normalize(a, denominator[r], factor[r]);
             if (column == 0 && row < at.count && lane_column() == 0)
                 a.norms[(at.first + (size_t)row) * (size_t)a.call.heads + (size_t)head] = norm;

@@ -142,12 +142,12 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, 2) stored_gradients_kernel
     copy_commit();
     if (steps > 1) load(1);
     copy_commit();
-    const int first_row = first + 16 * warp_id();
+    const int warp_row = first + 16 * warp_id();
     float exponent[2] = {0, 0}, df[DT / 8][4] = {};
     uint32_t p[4][4] = {};
     if (weighted) {
         load_exponents(a, at, KEYS ? OF_QUERIES : OF_KEYS, begin, key_head, exponents);
-        row_exponents(a, at, KEYS ? OF_KEYS : OF_QUERIES, begin, key_head, first_row, exponent);
+        row_exponents(a, at, KEYS ? OF_KEYS : OF_QUERIES, begin, key_head, warp_row, exponent);
     }
     for (int step = 0; step < steps; step++) {
         copy_wait<1>();
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, 2) stored_gradients_kernel
         }
         int other_head;
         const int tile = tile_of(step, other_head);
-        if (is_hidden<KEYS>(first_row, tile)) continue;
+        if (is_hidden<KEYS>(warp_row, tile)) continue;
         if ((step - sum_steps) % 2 == 0) {
             float s[8][4] = {};
             for (int k = 0; k < width; k += 16) {
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, 2) stored_gradients_kernel
                     mma_two(s[t], s[t + 1], x, b);
                 }
             }
-            weigh_scores<KEYS>(s, weighted, exponent, exponents, first_row, tile, p);
+            weigh_scores<KEYS>(s, weighted, exponent, exponents, warp_row, tile, p);
             continue;
         }
 #pragma unroll
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(STORED_WARPS *WARP, 2) stored_gradients_kernel
         float *parts = KEYS ? a.key_flow_parts : a.flow_parts;
         parts += (size_t)blockIdx.z * (KEYS ? a.call.keys.rows : a.call.queries.rows) * (size_t)own_heads;
         for (int r = 0; r < 2; r++) {
-            const int place = first_row + lane_row() + 8 * r;
+            const int place = warp_row + lane_row() + 8 * r;
             float sum = 0;
 #pragma unroll
             for (int t = 0; t < DT / 8; t++) {
