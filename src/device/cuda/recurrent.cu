@@ -151,8 +151,9 @@ __global__ void recurrent_back_kernel(bo_gpu_recurrent_back a)
 
 bo_gpu_error recurrent_back(bo_gpu *cuda, const bo_gpu_recurrent_back *a)
 {
+    enum { AHEAD = 4 }; /* floats after dproduct, which the compiled loop over k may load and discard */
     return launch(cuda, dim3((unsigned)a->sequences.sequences), dim3(RECURRENT_THREADS),
-                  (2 + a->gates) * a->size * sizeof(float), recurrent_back_kernel, *a);
+                  ((2 + a->gates) * a->size + AHEAD) * sizeof(float), recurrent_back_kernel, *a);
 }
 
 } // namespace bo
