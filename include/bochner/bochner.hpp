@@ -60,9 +60,7 @@ public:
     template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}
     template <class C, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<C &>().data()), T *> &&
                                                 !std::is_array_v<std::remove_reference_t<C>>>>
-    constexpr span(C &&container) noexcept : data_(container.data()), size_(container.size())
-    {
-    }
+    constexpr span(C &&container) noexcept : data_(container.data()), size_(container.size()) {}
     constexpr T *data() const noexcept { return data_; }
     constexpr std::size_t size() const noexcept { return size_; }
     constexpr bool empty() const noexcept { return size_ == 0; }
@@ -110,8 +108,7 @@ public:
     explicit out(owner<T> &to) noexcept : to_(to) {}
     out(const out &) = delete;
     out &operator=(const out &) = delete;
-    ~out()
-    {
+    ~out() {
         if (object_) to_.reset(object_);
     }
     operator T **() noexcept { return &object_; }
@@ -125,35 +122,22 @@ private:
     template <> struct destroy<bo_##type> {                                                                            \
         void operator()(bo_##type *object) const noexcept { bo_##type##_##verb(object); }                              \
     }
-BOCHNER_OWNED(attention, destroy);
-BOCHNER_OWNED(chat_template, destroy);
-BOCHNER_OWNED(context, destroy);
-BOCHNER_OWNED(corpus, close);
-BOCHNER_OWNED(data, destroy);
-BOCHNER_OWNED(examples, destroy);
-BOCHNER_OWNED(features, destroy);
-BOCHNER_OWNED(fitting, destroy);
-BOCHNER_OWNED(graph, destroy);
-BOCHNER_OWNED(machine, destroy);
-BOCHNER_OWNED(metrics, destroy);
-BOCHNER_OWNED(model, destroy);
-BOCHNER_OWNED(optimizer, destroy);
-BOCHNER_OWNED(sampler, destroy);
-BOCHNER_OWNED(schema, destroy);
-BOCHNER_OWNED(session, destroy);
-BOCHNER_OWNED(table, close);
-BOCHNER_OWNED(texts, close);
-BOCHNER_OWNED(tokenizer, destroy);
-BOCHNER_OWNED(trainer, destroy);
-BOCHNER_OWNED(weights, destroy);
+// clang-format off
+BOCHNER_OWNED(attention, destroy); BOCHNER_OWNED(chat_template, destroy); BOCHNER_OWNED(context, destroy);
+BOCHNER_OWNED(corpus, close); BOCHNER_OWNED(data, destroy); BOCHNER_OWNED(examples, destroy);
+BOCHNER_OWNED(features, destroy); BOCHNER_OWNED(fitting, destroy); BOCHNER_OWNED(graph, destroy);
+BOCHNER_OWNED(machine, destroy); BOCHNER_OWNED(metrics, destroy); BOCHNER_OWNED(model, destroy);
+BOCHNER_OWNED(optimizer, destroy); BOCHNER_OWNED(sampler, destroy); BOCHNER_OWNED(schema, destroy);
+BOCHNER_OWNED(session, destroy); BOCHNER_OWNED(table, close); BOCHNER_OWNED(texts, close);
+BOCHNER_OWNED(tokenizer, destroy); BOCHNER_OWNED(trainer, destroy); BOCHNER_OWNED(weights, destroy);
+// clang-format on
 #undef BOCHNER_OWNED
 
 /* ---- sources and sinks ------------------------------------------------------------------------------------------- */
 
 namespace detail {
 /* Calls a function of the caller from C code, which exceptions must not cross. */
-template <class F> bo_status guard(std::exception_ptr &failure, F function)
-{
+template <class F> bo_status guard(std::exception_ptr &failure, F function) {
     try {
         function();
         return BO_OK;
@@ -175,8 +159,7 @@ public:
     /** A function that stores the next bytes and returns their number, 0 at the end. */
     static source function(reader read) { return source(std::string(), std::move(read)); }
     /** A stream, which must outlive the source. */
-    static source stream(std::istream &stream)
-    {
+    static source stream(std::istream &stream) {
         return function([&stream](void *to, std::size_t capacity) {
             stream.read(static_cast<char *>(to), static_cast<std::streamsize>(capacity));
             if (stream.bad()) throw error(BO_IO, "a stream cannot be read");
@@ -189,19 +172,16 @@ public:
     std::exception_ptr failure() const noexcept { return failure_; }
 
 private:
-    source(std::string path, reader read) : path_(std::move(path)), read_(std::move(read))
-    {
+    source(std::string path, reader read) : path_(std::move(path)), read_(std::move(read)) {
         source_.path = read_ ? nullptr : path_.c_str();
         source_.read = read_ ? call : nullptr;
         source_.user = this;
     }
-    explicit source(std::string_view bytes) : source_()
-    {
+    explicit source(std::string_view bytes) : source_() {
         source_.bytes = bytes.data();
         source_.size = bytes.size();
     }
-    static bo_status call(void *user, void *to, std::size_t capacity, std::size_t *count)
-    {
+    static bo_status call(void *user, void *to, std::size_t capacity, std::size_t *count) {
         source *self = static_cast<source *>(user);
         return detail::guard(self->failure_, [&] { *count = self->read_(to, capacity); });
     }
@@ -219,15 +199,13 @@ public:
     /** A file, or a directory where the function takes one. */
     static sink file(std::string path) { return sink(std::move(path), nullptr); }
     /** A string, to which the bytes are appended. It must outlive the sink. */
-    static sink memory(std::string &to)
-    {
+    static sink memory(std::string &to) {
         return function([&to](std::string_view bytes) { to.append(bytes); });
     }
     /** A function that receives the next bytes. */
     static sink function(writer write) { return sink(std::string(), std::move(write)); }
     /** A stream, which must outlive the sink. */
-    static sink stream(std::ostream &stream)
-    {
+    static sink stream(std::ostream &stream) {
         return function([&stream](std::string_view bytes) {
             if (!stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size())))
                 throw error(BO_IO, "a stream cannot be written");
@@ -239,14 +217,12 @@ public:
     std::exception_ptr failure() const noexcept { return failure_; }
 
 private:
-    sink(std::string path, writer write) : path_(std::move(path)), write_(std::move(write))
-    {
+    sink(std::string path, writer write) : path_(std::move(path)), write_(std::move(write)) {
         sink_.path = write_ ? nullptr : path_.c_str();
         sink_.write = write_ ? call : nullptr;
         sink_.user = this;
     }
-    static bo_status call(void *user, const void *from, std::size_t count)
-    {
+    static bo_status call(void *user, const void *from, std::size_t count) {
         sink *self = static_cast<sink *>(user);
         return detail::guard(self->failure_,
                              [&] { self->write_(std::string_view(static_cast<const char *>(from), count)); });
@@ -268,8 +244,7 @@ public:
 
     /** Creates a context. `log`, which must not throw, and `progress` replace the callbacks of the descriptor. */
     explicit context(bo_context_desc desc = {}, log_function log = nullptr, progress_function progress = nullptr)
-        : callbacks_(new callbacks{std::move(log), std::move(progress), nullptr})
-    {
+        : callbacks_(new callbacks{std::move(log), std::move(progress), nullptr}) {
         if (callbacks_->log || callbacks_->progress) {
             desc.log = callbacks_->log ? report : nullptr;
             desc.progress = callbacks_->progress ? advance : nullptr;
@@ -283,8 +258,7 @@ public:
     operator bo_context *() const noexcept { return context_; }
 
     /** Throws for a status: the exception of a callback, if any, otherwise an error with the message of the context. */
-    void check(bo_status status) const
-    {
+    void check(bo_status status) const {
         if (const std::exception_ptr thrown = std::exchange(callbacks_->thrown, nullptr))
             std::rethrow_exception(thrown);
         if (status == BO_OK) return;
@@ -293,8 +267,7 @@ public:
     }
 
     /** Calls a function of the C headers with this context as its first argument. Pass nullptr, not NULL. */
-    template <class... P, class... A> void call(bo_status (*function)(bo_context *, P...), A &&...arguments) const
-    {
+    template <class... P, class... A> void call(bo_status (*function)(bo_context *, P...), A &&...arguments) const {
         static_assert(sizeof...(P) == sizeof...(A), "the function has another number of parameters");
         const bo_status status = function(context_, static_cast<P>(arguments)...);
         if (status != BO_OK) (rethrow(arguments), ...);
@@ -303,8 +276,7 @@ public:
 
     /** Calls a function whose last parameter receives a new object, which it returns. */
     template <class T, class... P, class... A>
-    owner<T> create(bo_status (*function)(bo_context *, P...), A &&...arguments) const
-    {
+    owner<T> create(bo_status (*function)(bo_context *, P...), A &&...arguments) const {
         owner<T> made;
         call(function, std::forward<A>(arguments)..., out<T>(made));
         return made;
@@ -316,12 +288,10 @@ private:
         progress_function progress;
         std::exception_ptr thrown;
     };
-    static void report(void *user, bo_log_level level, const char *message)
-    {
+    static void report(void *user, bo_log_level level, const char *message) {
         static_cast<callbacks *>(user)->log(level, message);
     }
-    static bool advance(void *user, const char *what, double done, double total)
-    {
+    static bool advance(void *user, const char *what, double done, double total) {
         callbacks *self = static_cast<callbacks *>(user);
         try {
             return !self->thrown && self->progress(what, done, total);
@@ -330,12 +300,10 @@ private:
             return false;
         }
     }
-    static void rethrow(const source &from)
-    {
+    static void rethrow(const source &from) {
         if (from.failure()) std::rethrow_exception(from.failure());
     }
-    static void rethrow(const sink &to)
-    {
+    static void rethrow(const sink &to) {
         if (to.failure()) std::rethrow_exception(to.failure());
     }
     template <class T> static void rethrow(const T &) noexcept {}
@@ -350,18 +318,13 @@ private:
 class features : public owner<bo_features> {
 public:
     features(const context &in, const bo_features_desc &desc)
-        : owner(in.create<bo_features>(bo_features_create, &desc)), context_(&in)
-    {
-    }
+        : owner(in.create<bo_features>(bo_features_create, &desc)), context_(&in) {}
     features(const context &in, const source &from)
-        : owner(in.create<bo_features>(bo_features_load, from)), context_(&in)
-    {
-    }
+        : owner(in.create<bo_features>(bo_features_load, from)), context_(&in) {}
     const bo_features_desc &describe() const noexcept { return *bo_features_describe(*this); }
     void save(const sink &to) const { context_->call(bo_features_save, *this, to); }
     /** Computes the features of rows of `dim` numbers each. */
-    std::vector<float> operator()(span<const float> x) const
-    {
+    std::vector<float> operator()(span<const float> x) const {
         const std::size_t dim = describe().dim, length = describe().features;
         if (x.size() % dim) throw error(BO_INVALID, "the numbers are not rows of " + std::to_string(dim));
         std::vector<float> z(x.size() / dim * length);
@@ -387,8 +350,7 @@ public:
     std::vector<float> gradient(const char *name) const { return read(name, true); }
 
 private:
-    std::vector<float> read(const char *name, bool gradient) const
-    {
+    std::vector<float> read(const char *name, bool gradient) const {
         const bo_weight *weight = bo_weights_find(*this, name);
         std::vector<float> out(weight ? weight->rows * weight->columns : 1);
         float *nothing = nullptr;
@@ -408,16 +370,14 @@ public:
     void run(const bo_graph_pass &pass = {}) const { context_->call(bo_graph_run, *this, &pass); }
     void write(bo_value value, span<const float> numbers) const { write(value, numbers.data(), numbers.size()); }
     void write(bo_value value, span<const std::int32_t> numbers) const { write(value, numbers.data(), numbers.size()); }
-    std::vector<float> read(bo_value value) const
-    {
+    std::vector<float> read(bo_value value) const {
         std::vector<float> numbers(bo_graph_rows(*this, value) * bo_graph_columns(*this, value));
         context_->call(bo_graph_read, *this, value, static_cast<void *>(numbers.data()));
         return numbers;
     }
 
 private:
-    void write(bo_value value, const void *numbers, std::size_t count) const
-    {
+    void write(bo_value value, const void *numbers, std::size_t count) const {
         if (count != bo_graph_rows(*this, value) * bo_graph_columns(*this, value))
             throw error(BO_INVALID,
                         "value " + std::to_string(value) + " does not have " + std::to_string(count) + " numbers");

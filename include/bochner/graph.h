@@ -1,3 +1,4 @@
+// clang-format Language: C
 /** @file
  * Graphs of operations with gradients, over custom weights. Advanced tier: train.h and model.h do not require it.
  *

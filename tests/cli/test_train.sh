@@ -124,7 +124,7 @@ sed 's/"hidden_size": *16/"hidden_size": 32/' run/config.json >lies/config.json
 cmp -s run/config.json lies/config.json && complain "the test's config.json does not lie"
 fails 1 "lies" "$BOCHNER" eval lies --data text.txt
 fails 1 "nowhere" "$BOCHNER" eval nowhere --data text.txt
-fails 1 "step|checkpoint" "$BOCHNER" train --data text.txt --out nan $small --optim sgd --lr 1e38 --clip -1 --steps 50 --quiet
+fails 1 "step|NaN or infinit" "$BOCHNER" train --data text.txt --out nan $small --optim sgd --lr 1e38 --clip -1 --steps 50 --quiet
 
 # Stopped with Ctrl-C: the current step is saved, and the command to resume is printed.
 attended "$BOCHNER" train --data text.txt --out stopped $small --steps 100000 >out 2>err &

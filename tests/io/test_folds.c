@@ -112,8 +112,10 @@ static void test_refusals(void **state)
     const double wrong[][2] = {{0, -1}, {0.5, 0}, {0, (double)NAN}, {1e300, 0}};
     const uint64_t groups[] = {7, 7};
     size_t folds[2];
-    assert_fails(context, BO_INVALID, "found 1", bo_split_folds(context, &(bo_folds_desc){.folds = 1}, 2, folds));
-    assert_fails(context, BO_INVALID, "found 3", bo_split_folds(context, &(bo_folds_desc){.folds = 3}, 2, folds));
+    assert_fails(context, BO_INVALID, "expected 2 to 2 folds, the number of rows, found 1",
+                 bo_split_folds(context, &(bo_folds_desc){.folds = 1}, 2, folds));
+    assert_fails(context, BO_INVALID, "expected 2 to 2 folds, the number of rows, found 3",
+                 bo_split_folds(context, &(bo_folds_desc){.folds = 3}, 2, folds));
     assert_fails(context, BO_INVALID, "as many groups as folds, found 1 and 2",
                  bo_split_folds(context, &(bo_folds_desc){.folds = 2, .groups = groups}, 2, folds));
     for (size_t i = 0; i < 4; i++)

@@ -82,7 +82,7 @@ class Forged(unittest.TestCase):
                 for return_state in ("id", True):
                     response = each.post("/v1/completions", {"state": huge, "prompt": prompt, "max_tokens": 1, "return_state": return_state})
                     if response.status == 200:
-                        self.assertRegex(response.json["choices"][0]["state"]["error"]["message"], "not finite|NaN")
+                        self.assertIn("NaN or infinity", response.json["choices"][0]["state"]["error"]["message"])
                     else:
                         self.assertEqual((response.status, response.error["param"]), (400, "state"), response)
             self.assertEqual(each.metrics()["bochner_kept_states"], 1)  # the one that was forged

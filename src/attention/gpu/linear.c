@@ -358,7 +358,7 @@ static bo_gpu_row_transform queries_of(const bo_gpu_attention *c)
                                   .dbias = c->dbias};
 }
 
-/* If parameters are not given for the keys, those of the queries are used, and gradients are added to theirs. */
+/* Keys without parameters of their own use the parameters of the queries and add to their gradients. */
 static bo_gpu_row_transform keys_of(const bo_gpu_attention *c)
 {
     return (bo_gpu_row_transform){.rows = c->keys.rows,
